@@ -157,7 +157,7 @@ def _copy_of(value: Any) -> Any:
 def _description(source: Source) -> Iterator[str]:
     """Problems of the name, title and tables of a source, and of pickling it."""
     if not _NAME.fullmatch(source.name):
-        yield f"name, {source.name}: a name has only lower case letters, digits and underscores"
+        yield f"name, {source.name}: a name may contain only lowercase letters, digits and underscores"
     if not source.title.strip() or "\n" in source.title:
         yield f"title, {source.name}: it must be one line that describes the format"
     if unknown := [table for table in source.tables if table not in TABLES]:

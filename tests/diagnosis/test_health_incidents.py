@@ -99,7 +99,7 @@ def test_a_server_that_stalls_shows_in_runs_while_its_device_answers(stalled: bo
     for each in likely:
         assert each.start_ns == pytest.approx(200 * BIN_NS, abs=2 * BIN_NS)
         assert each.end_ns == pytest.approx(207 * BIN_NS, abs=2 * BIN_NS)
-        assert "its server stalls" in describe_cause(each)
+        assert "the server stalled" in describe_cause(each)
     assert detect_stalled([within], (), SEARCH) == []
 
 

@@ -773,7 +773,7 @@ def describe_cause(incident: Incident) -> str:
         return f"{name} was stuck at {level:.0%} of its normal maximum while its peers were not"
     if incident.kind == "stalled":
         slow = f"{what} on {name} took {times} as on its peers (evidence: {by})"
-        return f"{slow}, but its device was not slow: its server stalls"
+        return f"{slow}, but its device was not slow: the server stalled"
     if incident.kind == "overloaded":
         return f"{name} was overloaded: metadata operations took {times} as usual"
     if "clients" in incident.shown_by:

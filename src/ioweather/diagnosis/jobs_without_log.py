@@ -337,7 +337,7 @@ def _headline(verdict: _JobVerdict) -> str:
         slow = " Storage was slow at that time." if verdict.is_exposed else ""
         return f"It ran about as long as similar jobs.{slow}"
     if verdict.kind == "unexplained":
-        return f"It ran longer than similar jobs, but storage was as usual. {without}"
+        return f"It ran longer than similar jobs, but storage performed as usual. {without}"
     if verdict.similar < accounting.LEAST_SIMILAR:
         return f"Unknown: only {verdict.similar} similar jobs; a verdict needs {accounting.LEAST_SIMILAR}. {without}"
     if verdict.is_exposed:

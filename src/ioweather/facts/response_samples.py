@@ -483,7 +483,7 @@ def collective_decision(
     method = f"90% quantile of {most.width} processes minus that of {best.width} aggregators"
     yield Estimate("collective_saving", saved, "seconds", low, high, LEVEL, times[most.width].n, method)
     who = f"{most.width} {'readers' if op == 'read' else 'writers'}"
-    over = "" if link_bytes_per_s else ", before any data are shipped"
+    over = "" if link_bytes_per_s else ", not counting data shipping"
     ends = " to ".join(format_seconds(abs(each)) for each in sorted((low, high), key=abs))
     if low > 0 and link_bytes_per_s:
         text = f"Collective I/O pays: {best.width} aggregators finish {format_seconds(saved)} ({ends}) before {who}."

@@ -534,7 +534,7 @@ def find_uneven_ranks(profile: Profile) -> Pattern | None:
     line = "give each process the same amount of data and number of files"
     if moved[each.argmax()] <= (1.0 + STRAGGLER) * moved.mean():
         others = np.delete(each, each.argmax()).mean()
-        evidence, line = f"{evidence}, but moved no more data", "let fewer processes do I/O at a time"
+        evidence, line = f"{evidence}, although the slowest moved no more data", "let fewer processes do I/O at a time"
         if each.max() - others > OUTLIER * (others - each.min()):
             line = _choose_report_line(profile, rows)
     return Pattern(evidence, float(each.max() - each.mean()), (line,), rows)

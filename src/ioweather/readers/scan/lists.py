@@ -473,7 +473,7 @@ def _gpfs_moment(text: str, zone: ZoneInfo | None, where: str) -> int:
     if re.fullmatch(r"[0-9]{1,18}(?:\.[0-9]+)?", text):
         return int(text.partition(".")[0]) * NS
     if zone is None:
-        raise UndatedInput(f"{where} has a local time of the GPFS cluster.", hint=ZONE_HINT)
+        raise UndatedInput(f"{where} uses the local time of the GPFS cluster.", hint=ZONE_HINT)
     try:
         return _minute_ns(text[:16].replace("@", " "), zone) + int(float(text[17:] or 0) * NS)
     except (ValueError, OverflowError):

@@ -61,9 +61,11 @@ HISTOGRAMS: Final = {
         Histogram("extension", "", "label", "files by extension (lower case), and their bytes"),
         Histogram("link_count", "count", "power", "files by number of hard links, and their bytes"),
         Histogram("mtime", "days", "power", "files by days since modification, and their bytes", per_owner=True),
-        Histogram("name_length", "characters", "linear", "names of all entries by length in bytes, and their bytes"),
+        Histogram(
+            "name_length", "characters", "linear", "names of all entries by length in bytes, and their total length"
+        ),
         Histogram("overhead_negative", "bytes", "power", "files larger than their allocation; size - allocated"),
-        Histogram("overhead_positive", "bytes", "power", "files not larger than their allocation; allocated - size"),
+        Histogram("overhead_positive", "bytes", "power", "files not larger than their allocation, by allocated - size"),
         Histogram("size", "bytes", "power", "files by size, and their bytes", per_owner=True),
         Histogram(
             "symlink_length",

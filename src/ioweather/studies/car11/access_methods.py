@@ -179,8 +179,8 @@ def _strategies(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
             where = f"predominate from {lowest:,} processes upwards"
         yield Finding(f"By {what}, shared or partially shared files {where}.", name="shared_files_predominate")
     yield (
-        "A job counts under every strategy that it used. One process uses a unique file, all processes use a shared "
-        "file, and some use a partially shared file."
+        "A job counts under every strategy that it used. A unique file is used by one process, a shared file "
+        "by all processes, and a partially shared file by some."
     )
     yield _STREAMS, jobs.caveats, jobs.coverage
 

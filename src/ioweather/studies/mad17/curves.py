@@ -300,7 +300,7 @@ def _forest_curves(data: AssociationData) -> Iterator[Piece]:
         low_end, high_end = conformal_band(x, y, at)
         middle, explained = forest_curve(x, y, at)
         drawn = _overlay(x, y, at, {"forest": [middle], "90% of new runs": [low_end, high_end]})
-        title = f"D_D over PsiD for {way}s: runs, forest, and 90% band for new runs"
+        title = f"D_D over PsiD for {way}s: runs, forest fit, 90% band for new runs"
         yield Chart.of("scatter", drawn, "x=volume y=time curve", title)
         rise = float(middle[-1] / middle[0] - 1) if middle[0] else 0.0
         yield plain(f"rise_{way}", rise, "ratio", n=len(x), method="forest, from the 1% to the 99% volume")

@@ -45,7 +45,7 @@ MEASURES: Final = {
     "mutual_information": "mutual inf.",
 }
 TIME: Final = "time with I/O (D_D)"
-VOLUME: Final = "system volume during its I/O (PsiD)"
+VOLUME: Final = "system volume during run I/O (PsiD)"
 NEEDS: Final = f"{RUN_NEEDS} files {TRAFFIC_NEEDS} series:{','.join(OPERATIONS)}?"
 PARAMS: Final = (
     *choices.TRAFFIC_PARAMS,

@@ -299,8 +299,8 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
     text = f"On average, {read:.2f} of {targets} targets read similar amounts in the same step"
     yield Finding(f"{text}, and {write:.2f} write similar amounts.", name="degree")
     by_chance = " and ".join(f"{each.value or 0.0:.2f}" for each in chance)
-    text = f"If each target is shifted in time independently, the mean degrees are {by_chance}. This part is chance."
-    yield Finding(text, name="chance_degree")
+    text = f"If each target is shifted in time independently, the mean degrees are {by_chance}."
+    yield Finding(f"{text} This part is due to chance.", name="chance_degree")
     yield climate.caveats, _UPPER_BOUND, climate.coverage()
 
 
@@ -439,7 +439,7 @@ def _processor_load(
         scale="logit",
     )
     top, modest = float(np.nanmax(load.largest)), float(np.mean(load.largest[~np.isnan(load.largest)] < MODEST))
-    yield highest, plain("max_load", top, "ratio", n=n, method="largest step of any server")
+    yield highest, plain("max_load", top, "ratio", n=n, method="maximum over all servers")
     yield plain("max_load_servers_ratio", modest, "ratio", n=n, method=f"share of servers always below {MODEST:.0%}")
     yield Finding(
         f"The busiest server uses {format_ratio(highest.value or 0.0)} of its processors on average.", name="mean_load"

@@ -141,7 +141,7 @@ class LazyGroup(click.Group):
             if args[0] not in _OLD_QUESTIONS:
                 args = [*words, *args[1:]]
         if args[:2] == ["simulate", "score"]:
-            raise click.UsageError("`simulate score` is now a script of the source code: benchmarks/score.py", ctx)
+            raise click.UsageError("`simulate score` is now a script in the source tree: benchmarks/score.py", ctx)
         if args[0] == "why" and _asks_server(args[1:]):
             return "why", import_module("ioweather.ui.cli.why_served").why, args[1:]
         try:

@@ -114,5 +114,5 @@ def _of_users(found: Mapping[str, WhoOutcome], *, named: bool) -> Iterator[str]:
                 who = (talker.user or "") if named else str(rank)
                 if value > 0:
                     values.append(((filesystem, who), value / seconds))
-        text = f"{words} of the top users, over the last hour of rows."
+        text = f"{words} of the top users, over the newest hour of data."
         yield gauges(f"ioweather_top_user_{name}", text, ("filesystem", label), values)

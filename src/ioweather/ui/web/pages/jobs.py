@@ -85,7 +85,7 @@ def job(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
         same = [run for run in listed.runs if str(run.job_id) == job_id]
         if len({run.cluster for run in same}) < 2:
             raise
-        return shell.tables_part(shell.runs_table(Place(view), same, f"Jobs {job_id} in several clusters"))
+        return shell.tables_part(shell.runs_table(Place(view), same, f"Jobs with ID {job_id} in several clusters"))
 
 
 @router.get("/fragments/jobs/{job_id}/evidence")
