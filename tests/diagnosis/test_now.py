@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 
 import numpy as np
 import pytest
@@ -125,6 +126,8 @@ def test_an_agent_of_another_lake_is_left_out_an_hour_after_it_stopped(tmp_path,
     assert run(["now", *arguments]) == 0
     assert "elsewhere: local agent, not in this lake." in capsys.readouterr().out
     write_status(dataclasses.replace(foreign, state="stopped", written_ns=now_ns() - 2 * HOUR_NS), tmp_path / "spool")
+    written = now_ns() - 2 * HOUR_NS
+    os.utime(tmp_path / "spool" / "status.json", ns=(written, written))
     assert run(["now", *arguments]) == 1
     assert "never wrote into this lake" in capsys.readouterr().err
     monkeypatch.setenv("IOWEATHER_SPOOL", str(tmp_path / "spool"))
