@@ -117,14 +117,14 @@ def test_the_lake_gives_baseline_history_and_since_when(tmp_path, lake):
     assert "▅" in answer.facts[0].facts[0].note
 
 
-def test_an_agent_of_another_lake_is_left_out_once_it_has_stopped(tmp_path, lake, capsys, monkeypatch):
+def test_an_agent_of_another_lake_is_left_out_an_hour_after_it_stopped(tmp_path, lake, capsys, monkeypatch):
     arguments = ["--spool", str(tmp_path / "spool"), "--lake", str(lake.root)]
     foreign = dataclasses.replace(status(operation("read", 0.01, 0.01)), host="elsewhere")
     (tmp_path / "spool").mkdir()
     write_status(foreign, tmp_path / "spool")
     assert run(["now", *arguments]) == 0
     assert "elsewhere: local agent, not in this lake." in capsys.readouterr().out
-    write_status(dataclasses.replace(foreign, state="stopped"), tmp_path / "spool")
+    write_status(dataclasses.replace(foreign, state="stopped", written_ns=now_ns() - 2 * HOUR_NS), tmp_path / "spool")
     assert run(["now", *arguments]) == 1
     assert "never wrote into this lake" in capsys.readouterr().err
     monkeypatch.setenv("IOWEATHER_SPOOL", str(tmp_path / "spool"))

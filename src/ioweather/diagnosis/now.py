@@ -108,8 +108,9 @@ class History:
         return self.hosts is None or agent.host in self.hosts
 
     def leaves_out(self, agent: Status, moment_ns: int) -> bool:
-        """Return whether an agent is gone and never wrote into this lake."""
-        return agent.is_stale(moment_ns) and not self.knows(agent)
+        """Return whether an agent has been gone for an hour and never wrote into this lake."""
+        is_gone = agent.is_stale(moment_ns) and moment_ns - agent.heard_ns > HOUR_NS
+        return is_gone and not self.knows(agent)
 
 
 def recent_history(source: DataSource, params: Params) -> History:
