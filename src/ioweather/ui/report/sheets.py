@@ -200,7 +200,7 @@ def _verdict(now: Found) -> str:
     parts = []
     if share is not None:
         of_time = format_value(share, "ratio")
-        parts.append(f"Storage was at least twice as slow as usual for {of_time} of the time.")
+        parts.append(f"Storage was slow (an operation took at least twice its usual time) for {of_time} of the time.")
     if whole:
         parts.append(
             f"Users' runs spent {format_value(whole, 'seconds')} in I/O; {format_value(extra, 'seconds')} of it "
