@@ -215,14 +215,14 @@ def _run(
     source.spread, source.wanted = spread, frozenset(wanted)
     results = {}
     for exhibit in study.run(source, values):
+        # The papers' statements are about intervals of their length.
+        judged = () if "resolution" in typed else judge_claims(exhibit.id, exhibit.estimates)
         full = replace(
             exhibit,
             title=exhibit.title or study.titles.get(exhibit.id) or exhibit_entry(exhibit.id).title,
             published=exhibit.published or (() if exhibit.id in study.titles else published(exhibit.id)),
             provenance=provenance,
-            findings=number_names(
-                (*(j.finding for j in judge_claims(exhibit.id, exhibit.estimates)), *exhibit.findings)
-            ),
+            findings=number_names((*(j.finding for j in judged), *exhibit.findings)),
             caveats=(*simulated_caveat(facility), *exhibit.caveats),
         )
         results[full.id] = full
