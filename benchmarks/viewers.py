@@ -40,10 +40,9 @@ PARTS = [
     "storage_home",
     "runs",
     "lake",
-    "quality",
     "agents",
 ]
-WHOLE = ("", "jobs", "storage", "events", "claims", "exhibits", "exhibits/car11.fig7", "climate", "data", "sql")
+WHOLE = ("", "jobs", "storage", "events", "claims", "exhibits/car11.fig7", "climate", "data", "sql")
 PAGES = (
     *JOB_PAGE,
     *(f"/fragments/{name}" for name in PARTS),
