@@ -202,8 +202,8 @@ def many_logs(folder: Path, count: int, repeat: int) -> Iterator[Line]:
 
 
 def scans(entries: int, rounds: int) -> Iterator[Line]:
-    told = run([sys.executable, HERE / "scan.py", "--entries", str(entries), "--rounds", str(rounds)])
-    ours, find = (float(told.partition(f"\n{name}")[2].split()[1]) for name in ("scan, 1 process", "find -printf"))
+    printed = run([sys.executable, HERE / "scan.py", "--entries", str(entries), "--rounds", str(rounds)])
+    ours, find = (float(printed.partition(f"\n{name}")[2].split()[1]) for name in ("scan, 1 process", "find -printf"))
     yield Line(
         f"a scan of {entries:,} entries, warm, all histograms",
         f"{ours:.2f} s",

@@ -292,7 +292,7 @@ def _measure_filesystem(
     """(log slowdowns of the file system during each job, by measure; share of job `this` with measurements).
 
     `probe_data`, `probe_metadata`: response times of probes; any during `this` cover all of it. `service`: request
-    times of servers, NaN for jobs of which fewer than MIN_COVERAGE of the steps were sampled.
+    times of servers; NaN for a job if less than MIN_COVERAGE of its steps have samples.
     """
     if filesystem is None:
         return {}, 0.0

@@ -308,7 +308,8 @@ def _describe_period(asked: Activity) -> str:
 def _period_headline(asked: Activity, found: Sequence[TotalBlame], lost: float) -> str:
     on = _on(asked.filesystem)
     if not asked.runs:
-        return f"Unknown: no run with a Darshan log{on} in this period. Choose a longer period."
+        longer = "" if asked.is_last_hour else " Choose a longer period."
+        return f"Unknown: no run with a Darshan log{on} in this period.{longer}"
     if not asked.slowed:
         return f"No job slowed others: none of {_runs(asked.runs)} with a log{on} was slower than usual."
     runs = f"{len(asked.slowed):,} of {asked.runs:,} runs{on} were slowed, by {format_seconds(lost)} in all"

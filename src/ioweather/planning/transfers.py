@@ -540,7 +540,7 @@ QUESTION = Question(
     ),
     help="""Predict the duration of a SIZE transfer, with an interval, from sampled response times. SIZE may also
 be a Darshan log: the size of the run's largest file is then used.""",
-    epilog="""
+    epilog="""\b
 Example: ioweather predict 1TiB --request 16MiB --width 8 --read
 Example: ioweather predict 64GiB --stripe --directory /scratch/run7
 """,

@@ -292,7 +292,7 @@ QUESTION = Question(
     ),
     help="""Check the claims of five papers at this site.
 
-    The table has more than 80 statements, each with its place, a criterion scaled to this site, the local value with
+    The table has a row for each statement: its place, a criterion scaled to this site, the local value with
     its interval, and the result: agrees, weaker, contradicts, undecided or not testable. It also shows the values from
     the papers.
 
