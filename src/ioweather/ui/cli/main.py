@@ -107,6 +107,9 @@ _REMOVED: Final = {
     ("probe", "--annotate"): "Write events with `ioweather ingest --as events --select map.sql FILE`.",
     ("scan", "--entries"): "Use `ioweather ingest --as scan_entries --select map.sql LIST`.",
     ("scan", "--project"): "Add a [[project]] to facility.toml: `ioweather facility check`.",
+    ("report", "--anonymous"): "Give the exhibits that name nobody: ioweather show ID --out FILE",
+    ("report", "--bundle"): "Write each exhibit: ioweather show ID --out FILE (.json .csv .tex .pdf).",
+    ("report", "--only"): "Write it alone: ioweather show ID --out FILE.html",
     ("lake", "restore"): "A backup is a lake. Run: ioweather lake backup NEW --lake BACKUP",
 }
 _KEPT_ERRORS: Final = 20
