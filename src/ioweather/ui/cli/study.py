@@ -40,7 +40,7 @@ from ioweather.ui.report.write import Audience, write_report
 @output_options
 @period_options
 @click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the study.")
-@path_option("--out", "PATH", "Write to a file: .svg .png .pdf .html .json, or only its tables: .tex .md .csv")
+@path_option("--out", "PATH", "Write to a file: .svg .png .pdf .html .json, or only its tables: .tex .csv")
 @click.option("--column", type=click.Choice(["single", "double"]), help="Figure width: one or two paper columns.")
 @click.option("--fresh", is_flag=True, help="Compute again, even if the result is cached.")
 @engine_options("none, in one process")

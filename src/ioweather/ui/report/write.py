@@ -291,12 +291,6 @@ def front_sheets(lake: Lake, material: Material, *, operator: bool) -> list[Shee
         low, high = max(low, material.span_ns[0]), min(high, material.span_ns[1] + 1)
     if material.span_ns is None or low >= high:
         return [Sheet(f"Storage of {material.facility.name}", ("The lake has no data for this period.",))]
-    if material.period_ns == ALL_TIME:  # without a period before, the second half is compared with the first
-        middle = (low + high) // 2
-        whole, compared, before = find(lake, [(low, high), (middle, high), (low, middle)])
-        now = replace(whole, slow=before.slow_with(compared))  # at one resolution, or shares do not compare
-    else:
-        now, before = find(lake, [(low, high), (2 * low - high, low)])
-        compared = now
-    sheets = [director_sheet(material.facility.name, now, compared, before, actions(lake, now))]
+    now, before = find(lake, [(low, high), (2 * low - high, low)])
+    sheets = [director_sheet(material.facility.name, now, before, actions(lake, now))]
     return [*sheets, operator_sheet(now)] if operator else sheets
