@@ -101,11 +101,10 @@ def one_exhibit(
     between: Between,
     params: StudyParams,
     form: Annotated[Literal["json", "csv", "svg", "png"], Query(alias="format")] = "json",
-    theme: Literal["light", "dark"] = "light",
     table: Annotated[str, Query(max_length=200, description="For CSV: table name.")] = "",
 ) -> Response:
     """Return one exhibit as data, table or picture. Other names in the query are study parameters."""
-    key = ("exhibit", view.key, exhibit_id, between, tuple(sorted(params.items())), form, theme, table)
+    key = ("exhibit", view.key, exhibit_id, between, tuple(sorted(params.items())), form, table)
 
     def make() -> bytes:
         exhibit = view.exhibit(exhibit_id, params, period_of(between, view.lake.facility))
@@ -113,7 +112,7 @@ def one_exhibit(
             return json.dumps(result_json(exhibit)).encode()
         if form == "csv":
             return exhibit_csv(exhibit, table).encode()
-        return exhibit_figure(exhibit, form, theme)
+        return exhibit_figure(exhibit, form)
 
     data = view.facilities.answered(view.name, key, make)
     # A name that is none of ours never comes here: making it has failed before.

@@ -75,7 +75,7 @@ class View:
         pixels."""
         room = self.width * (1.0 if self.screen == "narrow" else share) - less
         width = int(room // _WIDTH_STEP * _WIDTH_STEP) if room > _LEAST_WIDTH else None
-        return Drawn((self.screen,), live=live, height=height, width=width)
+        return Drawn(self.screen, live=live, height=height, width=width)
 
     def exhibit(self, exhibit_id: str, params: Mapping[str, str], period: Period) -> Exhibit:
         return self.facilities.exhibit(self.lake, self.name, exhibit_id, params, period)
@@ -221,7 +221,7 @@ def check_declared(app: FastAPI, plain_paths: frozenset[str]) -> None:
 
 
 # Names in a query that are not parameters of a study.
-RESERVED: Final = frozenset({"lake", "format", "theme", "from", "to", "table", "heading"})
+RESERVED: Final = frozenset({"lake", "format", "from", "to", "table", "heading"})
 PeriodText = tuple[str, str]
 _TIME: Final = "ISO 8601 or @EPOCH. Times without a time zone use the facility's time zone."
 
