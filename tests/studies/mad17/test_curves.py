@@ -1,4 +1,4 @@
-"""Learning curve, forest, conformal band and joint density against known answers."""
+"""Learning curve, forest and joint density against known answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from scipy.stats import gaussian_kde, norm
 
 from ioweather.core.errors import UsageError
 from ioweather.studies.mad17.curves import (
-    conformal_band,
     density,
     excess,
     forest_curve,
@@ -89,23 +88,6 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
     with pytest.raises(UsageError, match=r"ioweather\[forest\]"):
         forest_curve(np.arange(40.0), np.arange(40.0), np.arange(3.0))
-
-
-def loaded_jobs(n, seed):
-    """Time grows with load, and so does its spread."""
-    rng = np.random.default_rng(seed)
-    load = rng.gamma(2.0, 1.0, n)
-    return load, 1 + load + load * rng.gamma(1.0, 0.5, n)
-
-
-def test_nine_of_ten_new_values_fall_inside():
-    shares = []
-    for seed in range(25):
-        x, y = loaded_jobs(170, seed)
-        new_x, new_y = loaded_jobs(300, 1000 + seed)
-        low, high = conformal_band(x, y, new_x)
-        shares.append(np.mean((new_y >= low) & (new_y <= high)))
-    assert np.mean(shares) == pytest.approx(0.9, abs=0.025)
 
 
 def test_scott_equals_scipys_gaussian_kde():

@@ -13,8 +13,8 @@ from ioweather.core import choices
 from ioweather.core.contracts import Param, Params, Study
 from ioweather.core.errors import UsageError
 from ioweather.core.frames import Bools, Floats, Frame, Ints
-from ioweather.core.results import Cell, Chart, Coverage, Estimate, Exhibit, Finding, Piece, ResultTable, exhibit
-from ioweather.core.units import HOUR_NS, NS, format_bytes, format_seconds, format_value, names_of
+from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding, Piece, exhibit
+from ioweather.core.units import NS, format_bytes, format_seconds, format_value, names_of
 from ioweather.facts.accounting import match_jobs
 from ioweather.facts.job_metrics import SPAN_COLUMNS, IoSpans, io_spans, spread_over_steps
 from ioweather.facts.runs import (
@@ -30,7 +30,7 @@ from ioweather.facts.runs import (
 from ioweather.facts.runs import NEEDS as RUN_NEEDS
 from ioweather.facts.system_activity import OPERATIONS, STATES, job_system, monitored_mounts
 from ioweather.lake.lake import Snapshot
-from ioweather.stats.estimates import Intervals, number, plain, share_estimate
+from ioweather.stats.estimates import Intervals, plain, share_estimate
 from ioweather.stats.series import correlation
 from ioweather.stats.summary_tables import timeline_table
 from ioweather.stats.system_grid import SERVER_TRAFFIC, Steps, steps_of
@@ -316,21 +316,13 @@ def _finer_steps(
     logged: Logged, runs: Frame, own: Floats, steps: Steps, system: Floats, intervals: Intervals, fine_ns: int
 ) -> Iterator[Piece]:
     """Compare the sum over logged runs with the servers: correlation, and peaks within the servers' interval."""
-    moved = np.nan_to_num(runs.floats("read_bytes")) + np.nan_to_num(runs.floats("write_bytes"))
-    whole = Logged(runs.ints("start_ns"), runs.ints("end_ns"), moved, timed=False)
-    by_run_time = whole.on_grid(steps.start_ns, steps.step_ns, steps.count)
-    together = _correlation("correlation_run_time", by_run_time, system, steps.usable, intervals)
-    finer = logged.timed and fine_ns < steps.step_ns
-    if finer:
-        by_spans = _correlation("correlation_spans", own, system, steps.usable, intervals)
-        yield by_spans
-    yield together
-    shown = by_spans if finer else together
+    shown = _correlation("correlation", own, system, steps.usable, intervals)
+    yield shown
     if shown.value is not None:
         between = "" if shown.low is None or shown.high is None else f", {shown.low:.2f} to {shown.high:.2f}"
         text = f"Server traffic and logged traffic are correlated: {shown.value:.2f}{between} (n {shown.n})."
         yield Finding(text, name="correlation")
-    if not finer:
+    if not logged.timed or fine_ns >= steps.step_ns:
         return
     sums = logged.on_grid(steps.start_ns, fine_ns, steps.count * steps.step_ns // fine_ns) / (fine_ns / NS)
     shorter = logged.shorter_ratio(steps.step_seconds)
@@ -346,23 +338,6 @@ def _finer_steps(
             f"{format_value(peak, 'factor')} the rate over {interval}.",
             name="finer_than_servers",
         )
-    # The hour in which logged runs moved most, by both measures in bytes per second.
-    per_hour = min(len(sums), max(1, HOUR_NS // fine_ns))
-    running = np.concatenate([[0.0], np.cumsum(sums)])
-    begin = int(np.argmax(running[per_hour:] - running[:-per_hour]))
-    first_ns = steps.start_ns + begin * fine_ns
-    last_ns = first_ns + per_hour * fine_ns
-    rows: list[tuple[Cell, ...]] = []
-    low, high = ((t - steps.start_ns) // steps.step_ns for t in (first_ns, last_ns - 1))
-    for step in range(int(low), min(int(high) + 1, steps.count)):
-        start = steps.start_ns + step * steps.step_ns
-        rate = number(system[step] / steps.step_seconds)
-        rows += [(max(start, first_ns), "servers", rate), (min(start + steps.step_ns, last_ns) - 1, "servers", rate)]
-    hour = enumerate(sums[begin : begin + per_hour])
-    rows += [(first_ns + i * fine_ns, "logged runs", float(rate)) for i, rate in hour]
-    drawn = ResultTable.of("finer", "time [time_ns]; series [text]; rate [bytes_per_s]", rows)
-    title = f"The busiest hour of logged runs: servers every {interval}, logs every {fine}"
-    yield Chart.of("timeline", drawn, "x=time y=rate series", title)
 
 
 def _correlation(name: str, own: Floats, system: Floats, usable: Bools, intervals: Intervals) -> Estimate:
