@@ -56,7 +56,7 @@ from ioweather.stats.dependence import (
 from ioweather.stats.estimates import LEVEL, known, mean_estimate, number, plain
 from ioweather.stats.summary_tables import p_text, shaded, thin, timeline_table
 from ioweather.stats.system_grid import Steps
-from ioweather.studies.mad17.curves import ERROR, curve_exhibits
+from ioweather.studies.mad17.curves import curve_exhibits
 from ioweather.studies.mad17.explained_traffic import (
     HALF_WIDTH_SD,
     IN_TIME_ORDER,
@@ -825,6 +825,6 @@ STUDY = Study(
     """),
     needs=NEEDS,
     run=run,
-    params=(*PARAMS, ERROR),
+    params=PARAMS,
     too_few=NO_STEPS_OR_RUNS,
 )
