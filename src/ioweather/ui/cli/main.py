@@ -96,7 +96,7 @@ OLD_NAMES = {
     "what-if": ("who", "--without"),
 }
 # Their answers differ in form from that of the new command: for this release they stay questions of their own.
-_OLD_QUESTIONS = ("stripe", "what-if")
+_OLD_QUESTIONS = ("what-if",)
 # Commands and options of the last release, by their command (empty: any), and what replaces them.
 _REMOVED: Final = {
     ("", "--slurm"): "Start workers with dask-jobqueue and use --dask ADDRESS (docs/how-to/cluster.md).",
