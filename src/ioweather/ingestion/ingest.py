@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -25,7 +25,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import EmptyInput, LakeError, SourceError, UsageError
+from ioweather.core.errors import LakeError, SourceError, UsageError
 from ioweather.core.frames import Frame, Text
 from ioweather.core.logs import Progress, silent
 from ioweather.core.tables import TABLES, Complaints, concat
@@ -118,8 +118,11 @@ def _mysql(server: MysqlServer, context: ReadContext) -> PolledServer:
             while since_ns < until_ns:
                 end = min(until_ns, (since_ns // DAY_NS + 1) * DAY_NS)
                 found: list[tuple[str, Frame]] = []
-                with suppress(EmptyInput):  # a day without samples
+                try:
                     found = list(read_database(database, context, since_ns=since_ns, until_ns=end))
+                except SourceError as error:
+                    if error.kind != "EmptyInput":  # a day without samples
+                        raise
                 yield end, found
                 since_ns = end
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.lustre_text import metadata_metric, target_metric
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput, UsageError
+from ioweather.core.errors import CorruptInput, SourceError, UsageError
 from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import COMPONENTS, METRICS, SERIES, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS, local_to_ns, ns_to_datetime
@@ -366,7 +366,7 @@ def recorded_ns(database: Database, context: ReadContext) -> tuple[int, int]:
     zone = _check_database(database, database.tables(), context)
     (row,) = list(database.query("SELECT MIN(TIMESTAMP), MAX(TIMESTAMP) FROM TIMESTAMP_INFO"))
     if row[0] is None:
-        raise EmptyInput(f"{database.where} has no timestamps.")
+        raise SourceError(f"{database.where} has no timestamps.", kind="EmptyInput")
     local = np.array([str(stamp) for stamp in row], dtype="datetime64[s]").astype(np.int64)
     first, last = local_seconds_to_ns(local, zone).tolist()
     return first, last
@@ -402,7 +402,10 @@ def read_database(
         ids, times = ids[inside], times[inside]
     moments = np.unique(times)
     if len(moments) < 2:
-        raise EmptyInput(f"{database.where} has {len(moments)} timestamps in that period; at least two are needed.")
+        raise SourceError(
+            f"{database.where} has {len(moments)} timestamps in that period; at least two are needed.",
+            kind="EmptyInput",
+        )
     distances = np.diff(moments)
     usual = distances[distances <= 3600]
     step = int(np.bincount(usual).argmax()) if len(usual) else int(distances.min())
@@ -439,7 +442,7 @@ def _check_database(database: Database, tables: frozenset[str], context: ReadCon
     if missing:
         raise CorruptInput(f"{database.where} is not an LMT database: it has no table {', '.join(sorted(missing))}.")
     if context.zone is None:
-        raise UndatedInput(f"{database.where} has local times without a time zone.", hint=ZONE_HINT)
+        raise SourceError(f"{database.where} has local times without a time zone.", hint=ZONE_HINT, kind="UndatedInput")
     return context.zone
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from darshan_logs import LogParts, record
-from ioweather.core.errors import CorruptInput, TruncatedInput, UnsupportedVersion
+from error_kinds import source_error
 from ioweather.facts.job_metrics import job_io
 from ioweather.readers.darshan.darshan_reader import DARSHAN, read_log, rows_of_logs
 from ioweather.ui.cli.main import run
@@ -55,20 +55,20 @@ def test_the_rows_are_those_of_the_log(tmp_path, log):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "error", "reason"),
+    ("old", "new", "kind", "reason"),
     [
-        ("version: 3.41", "version: 2.06", UnsupportedVersion, "2.06"),
-        ("# nprocs: 4\n", "", CorruptInput, "no nprocs"),
-        ("POSIX_OPENS\t1\t", "POSIX_OPENS\tmany\t", CorruptInput, "not a number"),
-        ("POSIX\t-1\t11\tPOSIX_READS\t4\t/scratch/a\t/scratch\tlustre\n", "", TruncatedInput, "POSIX_READS"),
-        ("POSIX\t3\t12\t", "POSIX\t9\t12\t", CorruptInput, "ranks"),
-        ("STDIO\t0\t12\tSTDIO_OPENS", "STDIO\t0\tSTDIO_OPENS", TruncatedInput, "not a darshan-parser counter"),
+        ("version: 3.41", "version: 2.06", "UnsupportedVersion", "2.06"),
+        ("# nprocs: 4\n", "", "CorruptInput", "no nprocs"),
+        ("POSIX_OPENS\t1\t", "POSIX_OPENS\tmany\t", "CorruptInput", "not a number"),
+        ("POSIX\t-1\t11\tPOSIX_READS\t4\t/scratch/a\t/scratch\tlustre\n", "", "TruncatedInput", "POSIX_READS"),
+        ("POSIX\t3\t12\t", "POSIX\t9\t12\t", "CorruptInput", "ranks"),
+        ("STDIO\t0\t12\tSTDIO_OPENS", "STDIO\t0\tSTDIO_OPENS", "TruncatedInput", "not a darshan-parser counter"),
     ],
 )
-def test_what_is_refused(log, old, new, error, reason):
+def test_what_is_refused(log, old, new, kind, reason):
     text = parser_text(log)
     assert old in text
-    with pytest.raises(error, match=reason):
+    with source_error(kind, match=reason):
         read_log(text.replace(old, new).encode())
 
 
@@ -108,18 +108,18 @@ def test_records_count_where_sums_stand_beside_them(log):
 
 
 @pytest.mark.parametrize(
-    ("body", "error", "reason"),
+    ("body", "kind", "reason"),
     [
-        (TRACE, UnsupportedVersion, "darshan-dxt-parser"),
-        ("# POSIX module data\ntotal_POSIX_OPENS: 4\n", UnsupportedVersion, "sums, but no records"),
-        ("# POSIX module data\n# total: 5 9 9\n# unique: 4 9 9\n", UnsupportedVersion, "sums, but no records"),
-        ("# POSIX module data\n# performance\n# total_bytes: 9\n", UnsupportedVersion, "sums, but no records"),
-        ("# POSIX module data\n", TruncatedInput, "is truncated"),
+        (TRACE, "UnsupportedVersion", "darshan-dxt-parser"),
+        ("# POSIX module data\ntotal_POSIX_OPENS: 4\n", "UnsupportedVersion", "sums, but no records"),
+        ("# POSIX module data\n# total: 5 9 9\n# unique: 4 9 9\n", "UnsupportedVersion", "sums, but no records"),
+        ("# POSIX module data\n# performance\n# total_bytes: 9\n", "UnsupportedVersion", "sums, but no records"),
+        ("# POSIX module data\n", "TruncatedInput", "is truncated"),
     ],
 )
-def test_other_forms_are_refused_with_the_command(log, tmp_path, capsys, body, error, reason):
+def test_other_forms_are_refused_with_the_command(log, tmp_path, capsys, body, kind, reason):
     text = head(log) + body
-    with pytest.raises(error, match=reason) as refused:
+    with source_error(kind, match=reason) as refused:
         read_log(text.encode())
     assert refused.value.hint == "Print all records: darshan-parser JOB.darshan > job.txt"
     (tmp_path / "job.txt").write_text(text)

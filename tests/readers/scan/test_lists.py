@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from error_kinds import source_error
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.readers.scan.lists import FIND, GPFS
 from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
 from ioweather.readers.scan.tally import HISTOGRAMS, original_name, stored_text
@@ -133,7 +134,7 @@ def test_lists_that_are_cut_or_broken(tree, tmp_path):
     scan = read(FIND, path, now)["scans"][0]
     assert not scan["complete"]
     path.write_bytes(text[:15])
-    with pytest.raises(TruncatedInput):
+    with source_error("TruncatedInput"):
         read(FIND, path, now)
     path.write_bytes(b"what is this\n" + text)
     assert FIND.detect(path.read_bytes(), path) == 0
@@ -143,7 +144,7 @@ def test_lists_that_are_cut_or_broken(tree, tmp_path):
     with pytest.raises(CorruptInput, match="most lines"):
         read(FIND, path, now)
     path.write_bytes(gzip.compress(text)[:-30])
-    with pytest.raises(TruncatedInput, match="is truncated"):
+    with source_error("TruncatedInput", match="is truncated"):
         read(FIND, path, now)
 
 
@@ -205,7 +206,7 @@ def test_gpfs_lists_that_do_not_say_what_they_hold(tmp_path, text, error, words)
 
 def test_gpfs_times_need_a_zone(tmp_path):
     (tmp_path / "l").write_text(POLICY.format(first=""))
-    with pytest.raises(UndatedInput, match="--zone"):
+    with source_error("UndatedInput", match="--zone"):
         read(GPFS, tmp_path / "l", 1_269_500_000)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.contracts import Content, PathPolicy, ReadContext
-from ioweather.core.errors import EmptyInput, SourceError
+from ioweather.core.errors import SourceError
 from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import APPLICATIONS, FILE_MODULES, FILES, READ_BINS, SIZE_BINS, WRITE_BINS, encode_text
 from ioweather.core.units import names_of, path_hash, shown_command
@@ -81,7 +81,9 @@ def read_log(
 def _read(data: bytes, digest: str | None, modules: Collection[str] | None) -> DarshanLog:
     """The log in these bytes: of 3.x, of 1.x or 2.x (compressed as a whole), or text of darshan-parser."""
     if not data:
-        raise EmptyInput("The file is empty.", hint="The run may have been killed before Darshan wrote its log.")
+        raise SourceError(
+            "The file is empty.", hint="The run may have been killed before Darshan wrote its log.", kind="EmptyInput"
+        )
     if data[8:16] not in MAGIC_BYTES and is_darshan_text(data):
         return read_parser_text(data, modules)
     if data.startswith((GZIP_MAGIC, BZIP2_MAGIC)):

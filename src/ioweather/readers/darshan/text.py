@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.errors import CorruptInput, TruncatedInput, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.units import NS, whole_number
 from ioweather.readers.darshan.binary import check_job, check_ranks, decode_text, digest_of, sort_mounts
 from ioweather.readers.darshan.format import (
@@ -94,18 +94,25 @@ def read_parser_text(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
             records.setdefault(module, {}).setdefault(record, {})[counter] = count
             names.setdefault(record[1], file_name)
         elif not _FILE_LIST.match(line):
-            raise TruncatedInput(
+            raise SourceError(
                 f"Line {number} is not a darshan-parser counter: {line[:60]!r}.",
                 hint="Use the complete output of darshan-parser.",
+                kind="TruncatedInput",
             )
     job = _parse_job(facts, metadata, mounts)
     if not records and (versions or in_modules):
         hint = "Print all records: darshan-parser JOB.darshan > job.txt"
         if other_form.lstrip("# ").startswith(("X_", "DXT")):
-            raise UnsupportedVersion("This is a trace of darshan-dxt-parser, which is not supported.", hint=hint)
+            raise SourceError(
+                "This is a trace of darshan-dxt-parser, which is not supported.", hint=hint, kind="UnsupportedVersion"
+            )
         if other_form:
-            raise UnsupportedVersion("This darshan-parser text has sums, but no records.", hint=hint)
-        raise TruncatedInput("The text is truncated: it lists modules, but none of their counters.", hint=hint)
+            raise SourceError(
+                "This darshan-parser text has sums, but no records.", hint=hint, kind="UnsupportedVersion"
+            )
+        raise SourceError(
+            "The text is truncated: it lists modules, but none of their counters.", hint=hint, kind="TruncatedInput"
+        )
     modules: dict[str, Module] = {}
     unknown: list[str] = []
     for module, own in records.items():
@@ -142,9 +149,10 @@ def _parse_counter(number: int, line: str) -> tuple[str, tuple[int, int], str, V
     parts = line.rstrip("\r").split("\t", 5)
     rank = whole_number(parts[1].removeprefix("-")) if len(parts) == 6 else None
     if rank is None or not parts[2].isdecimal() or len(parts[2]) > 20:
-        raise TruncatedInput(
+        raise SourceError(
             f"Line {number} is not a darshan-parser counter: {line[:60]!r}.",
             hint="Use the complete output of darshan-parser.",
+            kind="TruncatedInput",
         )
     value: Value
     try:
@@ -174,11 +182,12 @@ def _make_records(module: str, version: int, records: Records) -> np.ndarray[Any
 
 
 def _require_counter(values: Mapping[str, Value], counter: str, module: str, record_id: int) -> Value:
-    """The value of a counter. Raises TruncatedInput if its line is missing."""
+    """The value of a counter. Raises SourceError if its line is missing."""
     if counter not in values:
-        raise TruncatedInput(
+        raise SourceError(
             f"Record {record_id} of {module} has no {counter}: lines are missing.",
             hint="Use the complete output of darshan-parser.",
+            kind="TruncatedInput",
         )
     return values[counter]
 
@@ -248,9 +257,10 @@ def _parse_job(facts: dict[str, str], metadata: dict[str, str], mounts: list[tup
     """The job, from the lines at the top of the text. Raises SourceError if one is missing."""
     version = facts.get("darshan log version", "")
     if not version.startswith("3."):
-        raise UnsupportedVersion(
+        raise SourceError(
             f"Text from a log of version {version[:20]} is not supported. Supported: 3.x.",
             hint="Ingest the log itself.",
+            kind="UnsupportedVersion",
         )
     numbers = {name: whole_number(facts.get(name, "")) for name in ("start_time", "end_time", "nprocs")}
     missing = [name for name, number in numbers.items() if number is None]

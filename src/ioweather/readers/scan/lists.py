@@ -34,7 +34,7 @@ from urllib.parse import unquote_to_bytes
 from zoneinfo import ZoneInfo
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import ANY, TABLES, Range
 from ioweather.core.units import NS, datetime_to_ns, ns_to_datetime, pairs_of
@@ -155,9 +155,10 @@ class ListTally:
 def scan_identity(source: str, path: Path, context: ReadContext) -> tuple[int, str]:
     """The time of the scan, which the user gives, and the id of the scan."""
     if context.start_ns is None:
-        raise UndatedInput(
+        raise SourceError(
             f"{path} has no creation time, so ages cannot be computed.",
             hint="Use --start (time of the list).",
+            kind="UndatedInput",
         )
     digest = hashlib.sha256(f"{source} {context.start_ns} {context.system}".encode())
     with path.open("rb") as file:
@@ -185,7 +186,7 @@ def _list_frames(
         counted.add(good)
     root, tally = counted.finish()
     if not tally.counts["entries"]:
-        raise TruncatedInput(f"{path} ends within its first entry.", hint="Create the list again.")
+        raise SourceError(f"{path} ends within its first entry.", hint="Create the list again.", kind="TruncatedInput")
     system = context.system or f"mount:{root}"
     facts = ScanFacts(scan_id, start_ns, None, root, system, host=context.host, whole=whole and not wrong)
     yield from scan_frames(facts, tally, context.paths)
@@ -473,7 +474,7 @@ def _gpfs_moment(text: str, zone: ZoneInfo | None, where: str) -> int:
     if re.fullmatch(r"[0-9]{1,18}(?:\.[0-9]+)?", text):
         return int(text.partition(".")[0]) * NS
     if zone is None:
-        raise UndatedInput(f"{where} uses the local time of the GPFS cluster.", hint=ZONE_HINT)
+        raise SourceError(f"{where} uses the local time of the GPFS cluster.", hint=ZONE_HINT, kind="UndatedInput")
     try:
         return _minute_ns(text[:16].replace("@", " "), zone) + int(float(text[17:] or 0) * NS)
     except (ValueError, OverflowError):

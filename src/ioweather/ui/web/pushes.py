@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ioweather.agent.status import STATUS_VERSION, Status, keep_status
-from ioweather.core.errors import AccessDenied, Busy, CorruptInput, EmptyInput, LakeError, UsageError
+from ioweather.core.errors import AccessDenied, Busy, CorruptInput, LakeError, SourceError, UsageError
 from ioweather.core.units import KIB, MIB, format_bytes, now_ns
 from ioweather.ingestion.queue import Waiting, draft_in, waiting
 from ioweather.ingestion.receive import HOST, NAME, Received, receive, require_room
@@ -108,7 +108,7 @@ async def bring(request: Request, token: Sender, host: HostName, segment: Segmen
                 async for part in _body(request, LIMIT_BYTES, "file"):
                     file.write(part)
             if not draft.stat().st_size:
-                raise EmptyInput("The body is empty.")
+                raise SourceError("The body is empty.", kind="EmptyInput")
             found = await _checking(request, receive, Lake(root), draft, host, segment, token.hosts)
     except OSError as error:
         raise LakeError(f"The queue cannot be used: {error.strerror}.") from None
