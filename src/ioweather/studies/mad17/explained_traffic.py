@@ -201,8 +201,9 @@ def logged_bytes(runs: Frame, files: Frame, steps: Steps) -> Floats:
     spans = io_spans(runs, files)
     rest = np.maximum(rest - np.bincount(spans.run, spans.moved, minlength=runs.rows), 0.0)
     left = rest > 0
-    parts = ((spans.first_ns, start[left]), (spans.last_ns, end[left]), (spans.moved.astype(np.float64), rest[left]))
-    first, last, moved = (np.concatenate(part) for part in parts)
+    first = np.concatenate([spans.first_ns, start[left]])
+    last = np.concatenate([spans.last_ns, end[left]])
+    moved = np.concatenate([spans.moved.astype(np.float64), rest[left]])
     return spread_over_steps(first, last, moved, start_ns=steps.start_ns, step_ns=steps.step_ns, count=steps.count)
 
 
