@@ -33,7 +33,7 @@ TITLES: Final = {
     "relieve": "List the files to move off a busy OST.",
     "runs": "List the newest, slowest or largest runs.",
     "storage": "Show the activity of file systems, a server or a target.",
-    "triage": "List the programs where a fix saves the most time, and recent fixes.",
+    "triage": "List the programs where a fix saves the most time.",
     "what_if": "Estimate the I/O time of other runs without a job.",
     "who": "Show which jobs and users slowed others, and who does the most I/O.",
     "why": "Was it my job or the storage system?",
