@@ -318,7 +318,6 @@ _KIND = {
     "heatmap": "Heat map",
     "bars": "Bar chart",
     "matrix": "Matrix",
-    "umami": "History of a job's metrics",
 }
 _MOST_NAMES = 12
 
@@ -327,14 +326,11 @@ def describe(chart: Chart) -> str:
     """Describe a chart in words: kind, title, axes with their ranges, series, curves, references."""
     chart, curves = split_curves(chart)
     parts = [_KIND[chart.kind] + (f": {chart.title}" if chart.title else "")]
-    ranges = [
-        _describe_range(chart, channel) for channel in chart.encoding if channel not in ("series", "label", "this")
-    ]
+    ranges = [_describe_range(chart, channel) for channel in chart.encoding if channel not in ("series", "label")]
     known = [text for text in ranges if text]
     parts += ["; ".join(known) if known and chart.table.rows else "no data"]
-    for channel, word in (("series", "Series"), ("metric", "Metrics")):
-        if channel in chart.encoding and chart.table.rows:
-            parts.append(f"{word}: {_join_names(distinct(names(chart, channel)))}")
+    if "series" in chart.encoding and chart.table.rows:
+        parts.append(f"Series: {_join_names(distinct(names(chart, 'series')))}")
     parts += [f"Lines: {_join_names(tuple(curves))}"] if curves else []
     marks = []
     for reference in (each for each in chart.references if each.label):

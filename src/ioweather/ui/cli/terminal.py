@@ -177,7 +177,7 @@ def _draw(out: Console, block: Block | str) -> None:
             if block.more:
                 _indented(out, shown(block.more, "dim"))
         case ResultTable():
-            _draw_result_table(out, block)
+            print_table(block, out)
         case Chart():
             _title(out, block.title)
             for line in chart_lines(block, out.width - 2):
@@ -206,14 +206,15 @@ def _title(out: Console, title: str) -> None:
         out.print(shown(title, style="bold cyan"))
 
 
-def _draw_result_table(out: Console, table: ResultTable) -> None:
+def print_table(table: ResultTable, out: Console | None = None, most: int = _MOST_ROWS) -> None:
     """Print a table of a result: columns with a value, at most 24 rows."""
     if not table.rows:
         return
+    out = out or console()
     out.print()
     if table.title:
         _indented(out, shown(table.title, style="italic"))
-    rows = table.rows[:_MOST_ROWS]
+    rows = table.rows[:most]
     filled = [i for i, c in enumerate(table.columns) if any(value not in (None, "") for value in table.column(c.name))]
     units = [table.columns[i].unit for i in filled]
     headings = [(table.columns[i].heading, _is_number(table.rows, i)) for i in filled]
@@ -403,25 +404,6 @@ def _timeline(chart: Chart, width: int) -> list[str]:
     return lines
 
 
-def _umami(chart: Chart, width: int) -> list[str]:
-    """A line per metric: its history, this run's value, and its place among the quartiles."""
-    y, this = _numbers(chart, "y"), _column(chart, "this")[0]
-    low, high = (_numbers(chart, role) for role in ("q25", "q75"))
-    rows = _rows_by(chart, "metric")
-    margin = min(28, max(len(name) for name in rows)) + 1
-    space = max(10, width - margin - 27)
-    lines = []
-    for name, own in rows.items():
-        here = next((i for i in own if this[i] is True), own[-1])
-        value, below, above = y[here], low[here], high[here]
-        place = ""
-        if value is not None and below is not None and above is not None:
-            place = "lowest quarter" if value < below else "highest quarter" if value > above else "middle half"
-        drawn = sparkline([y[i] for i in own], space)
-        lines.append(f"{name[: margin - 1]:{margin}}{drawn:{space}} {format_value(value):>9} {place}")
-    return lines
-
-
 def _cdf(chart: Chart, width: int) -> list[str]:
     """Quantiles as a row of numbers: what one reads off the curve."""
     x, y, unit = _numbers(chart, "x"), _numbers(chart, "y"), _column(chart, "x")[1]
@@ -501,5 +483,4 @@ _LINES: Final[dict[str, Callable[[Chart, int], list[str]]]] = {
     "histogram": _bars,
     "bars": _bars,
     "heatmap": _heatmap,
-    "umami": _umami,
 }
