@@ -318,7 +318,6 @@ _KIND = {
     "heatmap": "Heat map",
     "bars": "Bar chart",
     "matrix": "Matrix",
-    "umami": "History of a job's metrics",
 }
 _MOST_NAMES = 12
 
@@ -327,7 +326,7 @@ def describe(chart: Chart) -> str:
     """Describe a chart in words: kind, title, axes with their ranges, series."""
     chart, _ = split_curves(chart)
     parts = [_KIND[chart.kind] + (f": {chart.title}" if chart.title else "")]
-    channels = [channel for channel in chart.encoding if channel not in ("series", "label", "this")]
+    channels = [channel for channel in chart.encoding if channel not in ("series", "label")]
     ranges = [_describe_range(chart, channel) for channel in channels] if chart.table.rows else []
     parts.append("; ".join(filter(None, ranges)) or "no data")
     if "series" in chart.encoding and chart.table.rows:

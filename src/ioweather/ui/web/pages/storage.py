@@ -295,7 +295,7 @@ def transfer(
         raise UsageError(str(error), hint="Specify a size such as 64GiB or 1TB.") from None
     asked, answers = {"size": str(amount), "op": op}, []
     with suppress(DataUnavailable):  # it needs more samples than a prediction
-        answers.append(view.ask("stripe", asked))
+        answers.append(view.ask("predict", {**asked, "stripe": "true"}))
     return shell.answers_part([*answers, view.ask("predict", asked)], view)
 
 
