@@ -251,7 +251,7 @@ def test_metrics_of_a_running_agent_and_a_kill(place, begin, run):
     spool, target = place / "live", place / "live-probed"
     target.mkdir()
     port = free_port()
-    measuring = begin("probe", target, *QUICK[:-1], "1min", "--spool", spool, "--name", "mine", "--seed", "1")
+    measuring = begin("probe", target, *QUICK[:-1], "1min", "--spool", spool, "--name", "mine")
     exporting = begin("agent", "export", "--spool", spool, "--port", port)
     try:
         for _ in range(100):

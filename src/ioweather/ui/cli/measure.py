@@ -92,7 +92,6 @@ Examples:
     "--fill-rate", metavar="SIZE", help="Maximum rate in bytes/s when creating large files (default: 200MiB)."
 )
 @click.option("--keep", is_flag=True, help="Keep the files for the next run instead of removing them.")
-@click.option("--seed", help="Random seed for offsets and measurement order (default: random).")
 @click.option("--name", "directory", default="", help="Folder name for the files below PATH (default: this host).")
 @click.option("--system", help="Name of the file system in the lake (default: its mount point).")
 @run_options
@@ -146,7 +145,7 @@ def _probes(targets: list[str], options: dict[str, Any], run: AgentSettings) -> 
     settings = replace(base, **{name: value for name, value in given.items() if value is not None})
     folder, system, mount = options["directory"], options["system"], options["require_mount"]
     sources: list[LiveSource] = [
-        Probe(target, settings, run.run_id, folder, system, options["seed"], run.host, mount) for target in targets
+        Probe(target, settings, run.run_id, folder, system, None, run.host, mount) for target in targets
     ]
     if options["each_target"]:
         same = (folder, system, None, run.host, mount)
@@ -172,8 +171,8 @@ def _samplers(targets: list[str], options: dict[str, Any], run: AgentSettings) -
         fill_bytes_per_s=converted(parse_size, options["fill_rate"] or "200MiB", "--fill-rate"),
         keep_files=options["keep"],
     )
-    folder, system, seed = options["directory"], options["system"], options["seed"]
-    return [Sampler(target, settings, run.run_id, folder, system, seed, run.host) for target in targets]
+    folder, system = options["directory"], options["system"]
+    return [Sampler(target, settings, run.run_id, folder, system, None, run.host) for target in targets]
 
 
 def _measure(

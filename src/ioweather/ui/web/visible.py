@@ -327,7 +327,6 @@ _MEANINGS: Final = {
     403: "You do not have access to this.",
     404: "The data does not exist or is not sufficient.",
     408: "The request arrived too slowly.",
-    413: "The body is too large.",
     422: "The file cannot be read.",
     503: "The lake cannot be opened, or there are too many requests.",
 }
