@@ -506,13 +506,8 @@ def _summary(snapshot: Snapshot, form: str) -> None:
         ]
         print_rows(("file system", "kind", "source", "parts", "step", "from", "to", "rows"), shown, form)
     if doubled:
-        worst = max(doubled, key=lambda item: item["disagreement_ratio"])
-        say(
-            "",
-            f"{len(doubled)} daily metrics have several sources; only one is used. The sources differ by at most "
-            f"{format_ratio(worst['disagreement_ratio'])} ({worst['metric']} of {worst['filesystem']}, "
-            f"{worst['day']}).",
-        )
+        worst = format_ratio(max(item["disagreement_ratio"] for item in doubled))
+        say("", f"{len(doubled)} daily metrics have several sources, which differ by at most {worst}; one is used.")
     quarantined = snapshot.scalar("SELECT count(*) FROM quarantine")
     if quarantined:
         say("", f"{quarantined} files are in quarantine: `ioweather lake quarantine`.")
