@@ -56,7 +56,7 @@ SAR = """Linux 6.1.0 (oss1) \t11/15/26 \t_x86_64_\t(2 CPU)
         ),
         ("             JOBID PARTITION     NAME\n", "not accounting", "sacct -a -P"),
         ("==============\nqname        all.q\nhostname     n1\n", "qacct", "common/accounting"),
-        ("#\n# LMT2\n#\ncreate table OST_INFO (\n", "database text dump", "mysql://"),
+        ("#\n# LMT2\n#\ncreate table OST_INFO (\n", "database text dump", "SQLite copy"),
         ("# DXT, file_id: 11, file_name: /a\n", "darshan-dxt-parser trace", "darshan-parser JOB"),
         ("total_POSIX_OPENS: 4\n", "darshan-parser sums", "darshan-parser JOB"),
         ("procs -----------memory---------- ---swap--\n", "vmstat", "iostat -xtky"),

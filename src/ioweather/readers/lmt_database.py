@@ -5,7 +5,7 @@ cumulative, so the next sample brings the sum). `spans` says how many steps a sa
 spans of its samples add up to it and none reaches back over its start; else it is flagged PARTIAL, and its amount is a
 lower bound or includes a part of its neighbour's. Nothing is dropped: all minutes add up to all samples.
 
-LMT's database (source `lmt`) is an SQLite dump or live in MySQL: counters to series, INFO tables to topology.
+LMT's database (source `lmt`) as an SQLite file: counters to series, INFO tables to topology.
 `TIMESTAMP` is the local time at which a sample arrived, floored to the step; the counters of stamp T close the
 interval that ends at T. A sample that is missing is made up for by the next one, which is then LATE; counters that
 dropped belong to a server that restarted (RESET). The first stamp only opens the first interval.
@@ -16,12 +16,12 @@ from __future__ import annotations
 import datetime as dt
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field, replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.lustre_text import metadata_metric, target_metric
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput, UsageError
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import COMPONENTS, METRICS, SERIES, Quality
-from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS, local_to_ns, ns_to_datetime
+from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS, local_to_ns
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import ZONE_HINT
 
@@ -245,53 +245,40 @@ _EPOCH = dt.datetime(1970, 1, 1)
 _WINDOW_SECONDS = 4 * 3600
 FETCH_ROWS = 20_000
 _MAX_SECONDS = 2**63 // NS - 2 * 86_400  # what fits into int64 ns, in any zone
-# Read before each window and poll, so that their first samples have one to differ from.
+# Read before each window, so that its first samples have one to differ from.
 _LOOKBACK_SECONDS = 3600
 _FULLNESS = ("KBYTES_FREE", "KBYTES_USED", "INODES_FREE", "INODES_USED")
 
 
 @dataclass(frozen=True)
-class Database:
-    """An open database: names its tables, and runs a SELECT with '?' as placeholder."""
+class _Database:
+    """An LMT database in an SQLite file, open to read only: no file is ever written next to it."""
 
-    where: str
-    connection: Any
-    list_tables: str
-    placeholder: str
-    refuse: Callable[[Exception], SourceError]
+    path: Path
+    connection: sqlite3.Connection
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path) -> Iterator[_Database]:
+        """The database in a file."""
+        # A file that no other program has open needs no lock, and may be where none can be made.
+        immutable = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
+        address = f"file:{quote(str(path.resolve()))}?mode=ro{immutable}"
+        with closing(sqlite3.connect(address, uri=True)) as connection:
+            yield cls(path, connection)
 
     def tables(self) -> frozenset[str]:
         """Names of its tables and views, in capitals."""
-        return frozenset(str(row[0]).upper() for row in self.query(self.list_tables))
+        named = self.query("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+        return frozenset(str(row[0]).upper() for row in named)
 
     def query(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Sequence[Any]]:
-        """Rows of a SELECT, as they are fetched. Raises SourceError."""
+        """Rows of a SELECT, as they are fetched. Raises CorruptInput."""
         try:
-            with closing(self.connection.cursor()) as cursor:
-                cursor.execute(sql.replace("?", self.placeholder), tuple(parameters))
-                yield from cursor
-        except SourceError:
-            raise
-        except Exception as error:  # those of SQLite and PyMySQL have no class in common
-            raise self.refuse(error) from None
-
-    def close(self) -> None:
-        self.connection.close()
-
-
-def open_sqlite(path: Path) -> Database:
-    """A dump of the live database, or an excerpt of it. Opened to read only: no file is ever written next to it."""
-    # A file that no other program has open needs no lock, and may be where none can be made.
-    immutable = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
-    connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro{immutable}", uri=True)
-
-    def refuse(error: Exception) -> SourceError:
-        return CorruptInput(f"SQLite cannot read {path}: {error}.", hint="Create the dump again.")
-
-    return Database(str(path), connection, _SQLITE_TABLES, "?", refuse)
-
-
-_SQLITE_TABLES = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
+            yield from self.connection.execute(sql, parameters)
+        except sqlite3.Error as error:
+            hint = "Create the dump again."
+            raise CorruptInput(f"SQLite cannot read {self.path}: {error}.", hint=hint) from None
 
 
 def _detect_lmt(head: bytes, path: Path) -> float:
@@ -299,116 +286,45 @@ def _detect_lmt(head: bytes, path: Path) -> float:
     if not head.startswith(_SIGNATURE):
         return 0.0
     try:
-        with closing(open_sqlite(path)) as database:
+        with _Database.open(path) as database:
             return 1.0 if database.tables() >= _NEEDED_TABLES else 0.0
     except (SourceError, sqlite3.Error):
         return 0.3  # damaged: claimed weakly, so that it is refused with SQLite's own reason
 
 
-def _read_lmt(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    with closing(open_sqlite(path)) as database:
-        yield from read_database(database, context)
+def _read_lmt(path: Path, context: ReadContext) -> Rows:
+    with _Database.open(path) as database:
+        yield from _read_database(database, context)
 
 
-LMT = FileReader(
-    "lmt", "Lustre Monitoring Tool database (SQLite dump; live MySQL)", ("series", "components"), _detect_lmt, _read_lmt
-)
+LMT = FileReader("lmt", "Lustre Monitoring Tool database (SQLite)", ("series", "components"), _detect_lmt, _read_lmt)
 
 
-@dataclass(frozen=True)
-class MysqlServer:
-    """Where an LMT database is: arguments of PyMySQL. LMT names it filesystem_<fsname>. A password is best left to an
-    option file."""
-
-    database: str
-    host: str = "localhost"
-    port: int = 3306
-    user: str = "lmt"
-    password: str = field(default="", repr=False)
-    unix_socket: str | None = None
-    read_default_file: str | None = None
-
-    @classmethod
-    def from_url(cls, url: str) -> MysqlServer:
-        """mysql://user@host:3306/filesystem_scratch1?option_file=/etc/lmt/lmt.cnf (or unix_socket=/run/mysqld.sock)"""
-        parts = urlsplit(url)
-        options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
-        if parts.scheme != "mysql" or not parts.path.strip("/") or set(options) - {"unix_socket", "option_file"}:
-            raise UsageError(f"{url!r} is not an LMT database address.", hint="Use mysql://user@host/filesystem_NAME.")
-        return cls(
-            unquote(parts.path.strip("/")),
-            parts.hostname or "localhost",
-            parts.port or 3306,
-            unquote(parts.username or "lmt"),
-            unquote(parts.password or ""),
-            options.get("unix_socket"),
-            options.get("option_file"),
-        )
-
-
-def open_mysql(server: MysqlServer) -> Database:
-    """The live database by PyMySQL (`pip install ioweather[mysql]`): streams its rows and changes nothing."""
-    try:
-        import pymysql
-        from pymysql.cursors import SSCursor
-    except ImportError:
-        raise UsageError("A live LMT database needs PyMySQL.", hint="Run: pip install 'ioweather[mysql]'") from None
-    where = f"{server.database} on {server.unix_socket or server.host}"
-    try:
-        connection = pymysql.connect(**vars(server), cursorclass=SSCursor, connect_timeout=10, read_timeout=300)
-    except pymysql.MySQLError as error:
-        raise SourceError(f"Cannot reach {where}: {error}.", hint="Check host, user and password.") from None
-    return Database(where, connection, "SHOW TABLES", "%s", lambda error: SourceError(f"{where} failed: {error}."))
-
-
-def recorded_ns(database: Database, context: ReadContext) -> tuple[int, int]:
-    """The first and the last time stamp, as UTC nanoseconds."""
-    zone = _check_database(database, database.tables(), context)
-    (row,) = list(database.query("SELECT MIN(TIMESTAMP), MAX(TIMESTAMP) FROM TIMESTAMP_INFO"))
-    if row[0] is None:
-        raise EmptyInput(f"{database.where} has no timestamps.")
-    local = np.array([str(stamp) for stamp in row], dtype="datetime64[s]").astype(np.int64)
-    first, last = local_seconds_to_ns(local, zone).tolist()
-    return first, last
-
-
-def read_database(
-    database: Database, context: ReadContext, *, since_ns: int | None = None, until_ns: int | None = None
-) -> Rows:
-    """Rows of the whole minutes of [since_ns, until_ns), or of all there is."""
-    tables = database.tables()
-    zone = _check_database(database, tables, context)
-    condition, parameters = "", []
-    if since_ns is not None:
-        start_ns = since_ns // MINUTE_NS * MINUTE_NS - _LOOKBACK_SECONDS * NS
-        # Where clocks change about then, begin well before the change, so that the order of samples tells the doubled
-        # hours apart.
-        edges = (ns_to_datetime(start_ns + hours * HOUR_NS, zone) for hours in (-2, 2))
-        if len({moment.utcoffset() for moment in edges}) > 1:
-            start_ns -= 3 * HOUR_NS
-        condition = " WHERE TIMESTAMP >= ?"
-        parameters = [ns_to_datetime(start_ns, zone).strftime("%Y-%m-%d %H:%M:%S")]
-    rows = list(database.query(f"SELECT TS_ID, TIMESTAMP FROM TIMESTAMP_INFO{condition} ORDER BY TS_ID", parameters))
+def _read_database(database: _Database, context: ReadContext) -> Rows:
+    """Components, then the samples of each window. Raises SourceError if this is not LMT or the zone is not known."""
+    tables, path = database.tables(), database.path
+    if missing := _NEEDED_TABLES - tables:
+        raise CorruptInput(f"{path} is not an LMT database: it has no table {', '.join(sorted(missing))}.")
+    if context.zone is None:
+        raise UndatedInput(f"{path} has local times without a time zone.", hint=ZONE_HINT)
+    rows = list(database.query("SELECT TS_ID, TIMESTAMP FROM TIMESTAMP_INFO ORDER BY TS_ID"))
     try:
         local = np.array([str(row[1]) for row in rows], dtype="datetime64[s]").astype(np.int64)
     except ValueError as error:
-        raise CorruptInput(f"{database.where}: TIMESTAMP_INFO has an invalid time: {error}.") from None
+        raise CorruptInput(f"{path}: TIMESTAMP_INFO has an invalid time: {error}.") from None
     if len(local) and not 0 <= local.min() <= local.max() < _MAX_SECONDS:
-        raise CorruptInput(f"{database.where}: TIMESTAMP_INFO has times outside 1970 to 2261.")
+        raise CorruptInput(f"{path}: TIMESTAMP_INFO has times outside 1970 to 2261.")
     ids = np.array([_check_id(row[0], "TIMESTAMP_INFO", database) for row in rows], np.int64)
-    times = local_seconds_to_ns(local, zone) // NS
-    if until_ns is not None:
-        inside = times <= until_ns // MINUTE_NS * MINUTE_NS // NS
-        ids, times = ids[inside], times[inside]
+    times = local_seconds_to_ns(local, context.zone) // NS
     moments = np.unique(times)
     if len(moments) < 2:
-        raise EmptyInput(f"{database.where} has {len(moments)} timestamps in that period; at least two are needed.")
+        raise EmptyInput(f"{path} has {len(moments)} timestamps; at least two are needed.")
     distances = np.diff(moments)
     usual = distances[distances <= 3600]
     step = int(np.bincount(usual).argmax()) if len(usual) else int(distances.min())
     parts, operations = _read_components(database, tables, context)
     listed = [
-        # LMT does not say since when: since the day of the first stamp, so that polls of one day say the same.
+        # LMT does not say since when: since the day of the first stamp, so that dumps of one day say the same.
         {
             "system": part.system,
             "kind": kind,
@@ -421,7 +337,7 @@ def read_database(
     ]
     yield "components", COMPONENTS.frame_of(listed)
     targets, servers, metadata_targets, metadata_servers = parts.values()
-    for window in _split_windows(ids, times // step, step, since_ns):
+    for window in _split_windows(ids, times // step, step):
         reading = _WindowReader(database, tables, context, window)
         yield from reading.target_bytes(targets)
         yield from reading.operations("OST_OPS_DATA", "OST_ID", "ost", targets, operations, target_metric)
@@ -433,16 +349,6 @@ def read_database(
         yield from reading.operations("MDS_OPS_DATA", "MDS_ID", "mdt", metadata_targets, operations, metadata_metric)
 
 
-def _check_database(database: Database, tables: frozenset[str], context: ReadContext) -> ZoneInfo:
-    """The zone of its times. Raises SourceError where this is not LMT or the zone is not known."""
-    missing = _NEEDED_TABLES - tables
-    if missing:
-        raise CorruptInput(f"{database.where} is not an LMT database: it has no table {', '.join(sorted(missing))}.")
-    if context.zone is None:
-        raise UndatedInput(f"{database.where} has local times without a time zone.", hint=ZONE_HINT)
-    return context.zone
-
-
 def local_seconds_to_ns(local_seconds: Ints, zone: ZoneInfo) -> Ints:
     """UTC ns of wall-clock times (seconds since 1970-01-01 00:00 on that wall), in the order they were recorded."""
     moments: list[int] = []
@@ -452,10 +358,10 @@ def local_seconds_to_ns(local_seconds: Ints, zone: ZoneInfo) -> Ints:
     return np.array(moments, np.int64)
 
 
-def _check_id(value: Any, table: str, database: Database) -> int:
+def _check_id(value: Any, table: str, database: _Database) -> int:
     """SQLite stores anything in any column."""
     if type(value) is not int:
-        raise CorruptInput(f"{database.where}: {table} has the id {str(value)[:40]!r}, which is not a number.")
+        raise CorruptInput(f"{database.path}: {table} has the id {str(value)[:40]!r}, which is not a number.")
     return value
 
 
@@ -469,7 +375,7 @@ class _Component(NamedTuple):
 
 
 def _read_components(
-    database: Database, tables: frozenset[str], context: ReadContext
+    database: _Database, tables: frozenset[str], context: ReadContext
 ) -> tuple[dict[str, list[_Component]], dict[int, str]]:
     """Components by kind, and the names of operations by id."""
 
@@ -516,16 +422,15 @@ class _Window(NamedTuple):
     wanted: int
 
 
-def _split_windows(ids: Ints, places: Ints, step: int, since_ns: int | None) -> Iterator[_Window]:
+def _split_windows(ids: Ints, places: Ints, step: int) -> Iterator[_Window]:
     """Windows with samples. `places` are the stamps in steps of `step` seconds; the first only opens an interval."""
     opening = int(places.min())
-    since = 0 if since_ns is None else -(-(since_ns // MINUTE_NS * MINUTE_NS // NS) // step) + 1
     stamps = places * step
     for number in np.unique((stamps[places > opening] - 1) // _WINDOW_SECONDS).tolist():
         border = number * _WINDOW_SECONDS
         chosen = (stamps > border - _LOOKBACK_SECONDS) & (stamps <= border + _WINDOW_SECONDS)
         first = int(places[chosen].min())
-        wanted = max(border // step + 1, since, opening + 1) - first
+        wanted = max(border // step + 1, opening + 1) - first
         yield _Window(ids[chosen], places[chosen] - first, (first - 1) * step * NS, step * NS, max(0, wanted))
 
 
@@ -533,7 +438,7 @@ def _split_windows(ids: Ints, places: Ints, step: int, since_ns: int | None) -> 
 class _WindowReader:
     """The DATA tables in one window: rows to grids, counters to amounts, grids to `series`."""
 
-    database: Database
+    database: _Database
     tables: frozenset[str]
     context: ReadContext
     window: _Window
@@ -627,7 +532,7 @@ class _WindowReader:
             try:
                 block = np.array(batch, dtype)
             except (ValueError, TypeError, OverflowError) as error:
-                reason = f"{self.database.where}: {table} has a value that is not a number: {str(error)[:80]}."
+                reason = f"{self.database.path}: {table} has a value that is not a number: {str(error)[:80]}."
                 raise CorruptInput(reason) from None
             row, row_known = _locate(ids, block[:, 0])
             sorted_place, part_known = _locate(keys[by_key], block[:, 1])
