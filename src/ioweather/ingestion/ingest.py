@@ -18,21 +18,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 from urllib.parse import urlencode
-
-import numpy as np
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, SourceError, UsageError
-from ioweather.core.frames import Frame, Text
+from ioweather.core.frames import Frame
 from ioweather.core.logs import Progress, silent
 from ioweather.core.tables import TABLES, Complaints, concat
-from ioweather.core.units import DAY_NS, MINUTE_NS, NS, now_ns, utc_day
+from ioweather.core.units import DAY_NS, MINUTE_NS, now_ns
 from ioweather.ingestion.derivations import SEARCHED, derive_from_mapped, derive_from_rows, search_new_rows
 from ioweather.ingestion.mappings import check_select
 from ioweather.ingestion.reading import (
-    DERIVED,
     Batch,
     Frames,
     Reading,
@@ -43,12 +40,10 @@ from ioweather.ingestion.reading import (
     reads_as_one,
 )
 from ioweather.lake import layout
-from ioweather.lake.database import connection, literal, literals
-from ioweather.lake.delta_tables import newest_files
+from ioweather.lake.database import literal
 from ioweather.lake.lake import Lake, new_ingest_id
 from ioweather.lake.ledger import FileOutcome
 from ioweather.lake.limited import stop_workers
-from ioweather.lake.maintenance import forget_runs
 from ioweather.lake.workers import Processes, in_order, workers_of
 from ioweather.readers.prometheus.server import Poll, PrometheusServer
 from ioweather.readers.reader_catalogue import SOURCES
@@ -149,7 +144,6 @@ _STREAM_BYTES = 256 << 20
 # One commit: so many numbers (32 MB, and seven times as much while they are written), or seconds.
 _FLUSH_CELLS = 4_000_000
 _FLUSH_SECONDS = 10.0
-_IS_COPY = "The lake already has more details of this run: nothing was added."
 # Below this, starting several readers costs more than it saves.
 _SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
@@ -426,69 +420,9 @@ class _Writer:
         ingest_id = new_ingest_id()
         self._ingest_ids |= {ingest_id} if self._frames else set()
         joined = {key: concat(frames) for key, frames in self._frames.items()}
-        of_logs = {key: frame for key, frame in joined.items() if key[0] in DERIVED}
-        logs, left_out = leave_out_copies(self._lake, of_logs)
-        if left_out:
-            less: Any = {"rows": {}, "message": _IS_COPY}
-            self._entries = [e._replace(**less) if e.digest in left_out else e for e in self._entries]
-            outcomes = self._report.outcomes
-            outcomes[:] = [o._replace(**less) if o.digest in left_out else o for o in outcomes]
-        for (source, table), frame in sorted({**joined, **logs}.items()):
+        for (source, table), frame in sorted(joined.items()):
             add_rows(self._lake, table, frame, source, ingest_id, self._report)
         if self._entries:
             self._lake.record(self._entries, ",".join(sorted(self._ingest_ids)) or None)
             self._ingest_ids = set()
         self._frames, self._entries, self._cells, self._since = {}, [], 0, time.monotonic()
-
-
-# A run counts once, whatever was read of it: its log, or text that Darshan's tools made of the log. Text does not have
-# the log's digest, so a run is known by its job, user, program, processes and start. Text of a run whose log is in the
-# lake is left out, and a log that comes later replaces its text.
-_COLUMNS: Final = ("log_digest", "form", "end_ns", "start_ns", "job_id", "uid", "exe", "nprocs")
-# The end of a text is cut to a second, or computed from a start that was.
-_NEAR_NS: Final = 2 * NS
-
-
-def leave_out_copies(
-    lake: Lake, made: Mapping[tuple[str, str], Frame]
-) -> tuple[Mapping[tuple[str, str], Frame], Set[str]]:
-    """The rows without those of text whose log is there, or comes too; and the digests left out. Rows of text that
-    are in the lake are removed if its log comes. `made` has frames by source and table."""
-    new: list[tuple[Any, ...]] = []
-    for (_, table), frame in made.items():
-        if table == "applications":
-            columns = (frame[name] if isinstance(frame[name], Text) else frame.ints(name) for name in _COLUMNS)
-            new += zip(*(column.tolist() for column in columns), strict=True)
-    old = _runs_in_lake(lake, new) if new else []
-    ends_of_logs: dict[tuple[Any, ...], list[int]] = {}
-    for _, form, end_ns, start_ns, *rest in (*new, *old):
-        if form is None:  # the log itself
-            ends_of_logs.setdefault((start_ns // NS, *rest), []).append(end_ns)
-    copies = {
-        digest
-        for digest, form, end_ns, start_ns, *rest in (*new, *old)
-        for log_end_ns in (ends_of_logs.get((start_ns // NS, *rest), ()) if form is not None else ())
-        if abs(end_ns - log_end_ns) <= _NEAR_NS
-    }
-    forget_runs(lake, sorted(copies.intersection(run[0] for run in old)))
-    left_out = copies.intersection(run[0] for run in new)
-    if not left_out:
-        return made, left_out
-    kept = {}
-    for key, frame in made.items():
-        digests = frame.text("log_digest")
-        is_left_out = np.array([*(category in left_out for category in digests.categories), False], np.bool_)
-        kept[key] = frame.take(~is_left_out[digests.codes])
-    return kept, left_out
-
-
-def _runs_in_lake(lake: Lake, new: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Stored runs that may be a copy of a new run, or the reverse: one of the two is text."""
-    texts = sorted({job_id for _, form, _, _, job_id, *_ in new if form is not None})
-    files = newest_files(layout.tables_dir(lake.root), TABLES["applications"])
-    if not files.uris:
-        return []
-    wanted = "form IS NOT NULL" + (f" OR job_id IN ({literals(texts)})" if texts else "")
-    days = {utc_day(start_ns) for _, _, _, start_ns, *_ in new}
-    with connection() as con:
-        return con.execute(f"SELECT {', '.join(_COLUMNS)} FROM ({files.view(days)}) WHERE {wanted}").fetchall()
