@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, takewhile
 from pathlib import Path
@@ -27,12 +26,10 @@ from ioweather.core.units import NS, ns_to_datetime, pairs_of
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.scan.scanner import ScanState
 from ioweather.readers.scan.tally import (
-    Cells,
     LinkRecord,
     Owner,
     ScanFacts,
     Tally,
-    extension_of_name,
     scan_frames,
 )
 from ioweather.readers.text_files import plain_bytes, unzipped_blocks
@@ -91,7 +88,7 @@ class ListTally:
         """Count entries, and move the root up to the deepest directory above all paths."""
         tally = self._tally
         for entry in entries:
-            parent, _, name = entry.path.rpartition("/")
+            parent = entry.path.rpartition("/")[0]
             path = entry.path if entry.kind == "directory" else parent or ("/" if entry.path.startswith("/") else ".")
             if self._root is None:
                 self._root = path
@@ -100,41 +97,32 @@ class ListTally:
                 same = [step for step, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
                 self._root = "/".join(same) or ("/" if path.startswith("/") else "")
             tally.counts["entries"] += 1
-            tally.add_name(name)
             if entry.kind == "file":
-                self._count_file(entry, name)
-                continue
-            counter = {"directory": "directories", "symlink": "symlinks"}.get(entry.kind, "others")
-            tally.counts[counter] += 1
-            if entry.size is not None and counter != "others":
-                histogram = "directory_size" if counter == "directories" else "symlink_length"
-                tally.add_to_histogram(histogram, entry.size.bit_length(), entry.size)
+                self._count_file(entry)
+            elif entry.kind == "directory":
+                tally.add_directory(entry.size)
+            else:
+                tally.counts["symlinks" if entry.kind == "symlink" else "others"] += 1
 
-    def _count_file(self, entry: Entry, name: str) -> None:
+    def _count_file(self, entry: Entry) -> None:
         """Count a file: at once, or with all its names at the end if it has several."""
-        depth, extension = entry.path.count("/"), extension_of_name(name)
         times = [None if ns is None else ns // NS for ns in (entry.mtime_ns, entry.atime_ns, entry.ctime_ns)]
         if entry.size is not None:
-            self._tally.note_largest("files", entry.size, entry.path, entry.uid or 0)
+            self._tally.note_largest(entry.size, entry.path, entry.uid or 0)
         if entry.inode is not None and (entry.links or 0) > 1:
             self._tally.counts["linked_names"] += 1
             mtime, atime, ctime = times
-            about = (entry.size, entry.capacity, mtime, atime, ctime, entry.links or 0, depth, extension)
+            about = (entry.size, entry.capacity, mtime, atime, ctime, entry.links or 0)
             self._links.add_links([LinkRecord(entry.device or 0, entry.inode, entry.uid, entry.gid, "", *about)])
         else:
             owner = Owner(entry.uid, entry.gid)
-            self._tally.add_file(owner, extension, depth, entry.links, entry.size, entry.capacity, *times)
+            self._tally.add_file(owner, entry.links, entry.size, entry.capacity, *times)
 
     def finish(self) -> tuple[str, Tally]:
-        """The root, and the tally of everything; depths counted from the root."""
+        """The root, and the tally of everything."""
         self._tally.add_links(self._links.links())
         self._links.close()
-        root = self._root or "/"
-        above = root.rstrip("/").count("/")
-        depths: Cells = self._tally.whole.pop("depth", Counter())
-        for depth, cell in depths.items():
-            self._tally.whole["depth"][max(0, depth - above)] += cell
-        return root, self._tally
+        return self._root or "/", self._tally
 
 
 def _read_find(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:

@@ -370,7 +370,7 @@ def scan(
         body |= {"rows_added": report.rows_added, "rows_refused": report.rows_refused}
         say_json({**body, "largest": json.loads(row["largest"] or "{}")})
     elif form == "csv":
-        columns = names_of("owner_kind owner histogram bin low high age_low_days age_high_days count bytes")
+        columns = names_of("owner_kind owner histogram bin low high count bytes")
         rows = bins_frame(report.facts, report.tally).records()
         print_rows(columns, [tuple(row[name] for name in columns) for row in rows], form)
     else:
