@@ -9,7 +9,7 @@ import pytest
 from tests.live_reporter import Heard
 
 from ioweather.agent import probe as targets
-from ioweather.agent.probe import REQUEST_BYTES, ProbeSettings, TargetProbe
+from ioweather.agent.probe import REQUEST_BYTES, TargetProbe
 from ioweather.core.errors import SourceError
 
 # Lustre cannot be had here: a program that answers as `lfs` of 2.15 does, and notes where files were placed. A target
@@ -120,30 +120,6 @@ def test_a_metadata_target_that_one_may_not_choose_is_said(lustre: Path, monkeyp
     (lustre.parent / "calls.down").write_text("2")
     source, heard = TargetProbe(str(lustre), run_id="r", host="here", system="scratch"), Heard()
     assert "no file could be created): scratch-MDT0002" in source.prepare(heard).message
-
-
-_MFSFILEINFO = """#!/bin/sh
-server=10.0.0.1:9422
-[ "$1" = target-0001 ] && server=10.0.0.2:9422
-if [ "$1" = target-0001 ] && [ -e "$MFS_STALLED" ]; then echo "  no valid copies !!!"
-else echo "  copy 1: $server (status:VALID)"; fi
-"""
-
-
-def test_a_server_that_stands_still_when_the_probe_begins_again_keeps_its_file(
-    lustre: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = lustre.parent / "bin" / "mfsfileinfo"
-    program.write_text(_MFSFILEINFO)
-    program.chmod(0o755)
-    monkeypatch.setenv("MFS_STALLED", str(lustre.parent / "stalled"))
-    monkeypatch.setattr(targets, "file_system_of", lambda _: ("/mnt", "fuse.mfs"))
-    for _ in range(2):
-        source, heard = TargetProbe(str(lustre), ProbeSettings(keep_files=True), "r", host="here"), Heard()
-        source.prepare(heard)
-        assert list(source.placed.values()) == ["10.0.0.1:9422", "10.0.0.2:9422"]
-        source.finish(heard)
-        (lustre.parent / "stalled").touch()
 
 
 def test_a_file_system_that_does_not_place_files_is_refused(tmp_path: Path) -> None:

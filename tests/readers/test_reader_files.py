@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import importlib
 import io
-import json
 import pkgutil
 import tarfile
 from pathlib import Path
@@ -18,7 +17,7 @@ from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.ingestion.reading import Reading, choose_source, read_file
 from ioweather.lake.ledger import FileOutcome
 from ioweather.readers.reader_catalogue import SOURCES, FileReader, nearest, registered_readers
-from ioweather.readers.text_files import beginning, numbered_lines, plain_head, text_blocks
+from ioweather.readers.text_files import numbered_lines, plain_head, text_blocks
 
 
 def test_every_reader_of_every_module_is_registered_under_its_name() -> None:
@@ -129,16 +128,3 @@ def test_what_unzips_without_end_is_refused_before_it_fills_the_memory(tmp_path:
     with pytest.raises(CorruptInput, match="100 times its size"):
         for _ in text_blocks(path):
             pass
-
-
-NOISE_TEXTFILES = "node1: ERROR: ld.so: object 'x.so' from LD_PRELOAD cannot be preloaded: ignored.\n"
-
-
-@pytest.mark.parametrize("size", [100, 1 << 20])
-def test_noise_before_the_text_is_passed_over_and_line_numbers_stay(tmp_path, monkeypatch, size):
-    monkeypatch.setattr("ioweather.readers.text_files._BLOCK_BYTES", size)
-    path = tmp_path / "log"
-    path.write_bytes((NOISE_TEXTFILES * 3 + '\n{"a": 1,\n\n"WARNING: b": 2}\n').replace("\n", "\r\n").encode())
-    assert json.loads("".join(text_blocks(path))) == {"a": 1, "WARNING: b": 2}
-    assert beginning(path).startswith("{")
-    assert list(numbered_lines(path)) == [(5, '{"a": 1,', False), (6, "", False), (7, '"WARNING: b": 2}', False)]

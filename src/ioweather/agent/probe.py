@@ -16,8 +16,6 @@ number of targets. Rows name the target as their component. Each metadata target
 empty file is made and removed.
 
 Lustre places a file on a named target (`lfs setstripe -i`), and a directory on a metadata target (`lfs mkdir -i`).
-MooseFS chooses itself and reports where a file is (`mfsfileinfo`): files are made until each server has one, up to a
-limit. Where files are is noted in the folder, because it may not be possible to find out while a server hangs.
 
 A target that hangs when the probe starts takes no new file; a file from an earlier run is used. Missing and new
 targets, and files that are gone, are looked for again after some minutes, later once an hour.
@@ -33,7 +31,6 @@ measurement the sampler rests, so that it is busy for at most the given share of
 from __future__ import annotations
 
 import errno
-import json
 import os
 import random
 import re
@@ -391,11 +388,7 @@ def _closing(fd: int) -> Iterator[None]:
 
 
 _ACTIVE: Final = re.compile(r"^ *([0-9]+): +(\S+) +ACTIVE", re.MULTILINE)
-_COPY: Final = re.compile(r"copy \d+: (\S+?:\d+)")
-# MooseFS: files in a row without a new server that end the search, and the limit of files.
-_TRIES, _MAX_FILES = 12, 1000
 _TOOL_SECONDS: Final = 30.0
-_PLACEMENT_FILE: Final = "placed.json"
 
 
 def place_on_ost(folder: PrivateDirectory, name: str, ost: int) -> None:
@@ -453,34 +446,6 @@ def _place_on_lustre(folder: PrivateDirectory, make: Callable[[str], None]) -> t
     return files, folders, unavailable
 
 
-def _place_on_chunk_servers(folder: PrivateDirectory, make: Callable[[str], None]) -> Placed:
-    """Return one file on each server of MooseFS. New chunks go to the servers in turn, by free space: make files until
-    each has one, and remove the rest."""
-    noted: Placed = {}
-    with suppress(OSError, ValueError, AttributeError):  # no note, or not ours
-        noted = {str(name): str(server) for name, server in json.loads(folder.read(_PLACEMENT_FILE)).items()}
-    chosen: dict[str, str] = {}
-    in_vain = 0
-    for number in range(_MAX_FILES):
-        name = f"target-{number:04x}"
-        make(name)
-        servers = _COPY.findall(_run_in(folder, ["mfsfileinfo", name])) or [noted[name]] * (name in noted)
-        # A file with copies on several servers measures none of them.
-        if len(servers) == 1 and servers[0] not in chosen:
-            chosen[servers[0]] = name
-            in_vain = 0
-        else:
-            in_vain += 1
-        if in_vain >= max(_TRIES, 3 * len(chosen)):
-            break
-    for spare in range(number + 1):
-        if f"target-{spare:04x}" not in chosen.values():
-            folder.discard(f"target-{spare:04x}")
-    placed = {name: server for server, name in sorted(chosen.items())}
-    folder.replace(_PLACEMENT_FILE, json.dumps(placed).encode())
-    return placed
-
-
 REQUEST_BYTES: Final = TARGET_PROBE_BYTES
 _FILL_BYTES_PER_S: Final = 64 * 1024 * KIB
 _FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 5 * MINUTE_NS, HOUR_NS
@@ -528,18 +493,13 @@ class TargetProbe(FileProbe):
                 made[name] = DataFile(name, REQUEST_BYTES, REQUEST_BYTES)
                 made[name].fill(folder, progress, _FILL_BYTES_PER_S)
 
-            kind = file_system_of(os.path.realpath(folder.path))[1] or ""
-            folders: Placed = {}
-            unavailable: dict[str, str] = {}
-            if kind == "lustre" and shutil.which("lfs"):
-                files, folders, unavailable = _place_on_lustre(folder, make)
-            elif kind.startswith("fuse") and shutil.which("mfsfileinfo"):  # fails by itself on other FUSE file systems
-                files = _place_on_chunk_servers(folder, make)
-            else:
+            kind = file_system_of(os.path.realpath(folder.path))[1] or "a file system"
+            if kind != "lustre" or not shutil.which("lfs"):
                 raise SourceError(
-                    f"{folder.path} is on {kind or 'a file system'}, which does not report the targets of a file.",
-                    hint="Individual targets can be probed on Lustre (with `lfs`) and MooseFS (with `mfsfileinfo`).",
+                    f"{folder.path} is on {kind}, which does not report the targets of a file.",
+                    hint="Individual targets can be probed on Lustre, with `lfs`.",
                 )
+            files, folders, unavailable = _place_on_lustre(folder, make)
             self._files = {name: made[name] for name in files}
             # Requests reach storage in the same way on all targets: test one, and do not wait for the others.
             for place, file in enumerate(self._files.values()):
@@ -603,8 +563,8 @@ class TargetProbe(FileProbe):
             os.close(fd)
 
     def remove_files(self, folder: PrivateDirectory, reporter: Reporter) -> None:
-        """Remove the files of storage targets, the folders of metadata targets and the placement."""
-        for name in (*self._files, _PLACEMENT_FILE):
+        """Remove the files of storage targets and the folders of metadata targets."""
+        for name in self._files:
             folder.discard(name)
         for name, checked in self._folders.items():
             with suppress(OSError):

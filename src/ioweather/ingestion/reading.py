@@ -37,7 +37,7 @@ from ioweather.facts.job_metrics import job_io
 from ioweather.lake.ledger import FileOutcome
 from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited, stream_limited
 from ioweather.readers.reader_catalogue import SOURCES, nearest
-from ioweather.readers.text_files import beginning, begins_with_noise, take_cuts
+from ioweather.readers.text_files import take_cuts
 
 # Limit of wall time per second of processor time: storage may be slow, but not dead.
 _WALL_RATIO: Final = 10.0
@@ -215,8 +215,6 @@ def choose_source(head: bytes, path: Path) -> Source:
     for name in _BY_MAGIC_NUMBER.get(head[:4], ("darshan",)):
         if SOURCES[name].detect(head, path) >= 1.0:  # no other source can be as sure
             return SOURCES[name]
-    if begins_with_noise(head):
-        head = beginning(path).encode()
     scores: list[tuple[float, str]] = []
     for name in SOURCES:
         score = _detection_score(name, head, path)

@@ -60,7 +60,7 @@ def test_a_directory_swapped_for_a_link_is_not_entered(tmp_path, monkeypatch, pl
     else:
         monkeypatch.setattr(walker, "open_below", swapped)
         plan = plan_scan(tmp_path / "tree", start_ns=time.time_ns())
-        tally = Walker(plan).walk([Directories("victim", 2, ("deep",))], 100).tally
+        tally = Walker(plan).walk([Directories("victim", ("deep",))], 100).tally
     assert victim.is_symlink()
     assert tally.counts["vanished"] == 1
     assert tally.counts["files"] == 0
