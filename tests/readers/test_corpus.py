@@ -429,7 +429,7 @@ def test_a_text_reads_the_same_however_it_was_saved(shared_data, tmp_path):
         if b"\0" in data:
             continue
         saved = tmp_path / path.name
-        lines = (b"\n \n" + data + b"\n\n").replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+        lines = (b"\n\n" + data + b"\n\n").replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
         saved.write_bytes(gzip.compress(b"\xef\xbb\xbf" + lines))
         outcome, tables = read(saved, entry.context)
         as_given = read(path, entry.context)[1]

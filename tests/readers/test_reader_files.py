@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 import ioweather.readers
-from ioweather.core.contracts import ReadContext, Source
+from ioweather.core.contracts import Source
 from ioweather.core.errors import CorruptInput, SourceError
-from ioweather.ingestion.reading import Reading, choose_source, read_file
-from ioweather.lake.ledger import FileOutcome
+from ioweather.ingestion.reading import choose_source
 from ioweather.readers.reader_catalogue import SOURCES, FileReader, nearest, registered_readers
 from ioweather.readers.text_files import numbered_lines, plain_head, text_blocks
 
@@ -83,16 +82,6 @@ def test_archives(tmp_path):
         archive.addfile(tarfile.TarInfo("a"))
     assert nearest(packed.getvalue()) == ("a tar archive", "unpack it and ingest its folder")
     assert nearest(b"some text\n") is None
-
-
-def test_thousands_of_warnings_before_the_file_begins(tmp_path):
-    """A line each of 4,000 processes: far beyond what is looked at."""
-    path = tmp_path / "jobs.txt"
-    path.write_text(NOISE * 4000 + "JobID|State|Submit|Start|End\n7|COMPLETED|100|101|110\n8|COMPLETED|100|101|x\n")
-    *_, outcome = read_file(path, path.stat().st_size, Reading(ReadContext()))
-    assert isinstance(outcome, FileOutcome)
-    assert (outcome.source, outcome.status, dict(outcome.rows)) == ("sacct", "partial", {"jobs": 1})
-    assert "line 4003" in (outcome.message or "")
 
 
 def test_what_a_cut_gzip_file_still_holds(tmp_path: Path) -> None:
