@@ -207,7 +207,7 @@ def probes(seed: int, pattern: str) -> Iterator[Exhibit]:
     lengths = {"interval": 4 * HOUR_NS, "short_interval": HOUR_NS}
     yield from run_study(perceived_slowdown.STUDY, data, site, {"interval": 4 * HOUR_NS, "threshold": 2.0})
     yield from run_study(perceived_slowdown.TWO_LENGTHS, data, site, lengths)
-    yield from run_study(probing.STUDY, data, site, {"window": 10 * MINUTE_NS})
+    yield from run_study(probing.STUDY, data, site, {"window": 10 * MINUTE_NS, "bands_window": DAY_NS, "last_ns": 0})
 
 
 def benchmark(seed: int, there: bool) -> Iterator[Exhibit]:

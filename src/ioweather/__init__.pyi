@@ -132,18 +132,6 @@ def storage(
     start: str | int | None = ...,
     end: str | int | None = ...,
 ) -> Answer: ...
-def stripe(
-    size: str | int | os.PathLike[str],
-    *,
-    filesystem: str | None = ...,
-    mode: Literal["cache", "nocache"] | None = ...,
-    op: Literal["read", "write"] | None = ...,
-    targets: int | None = ...,
-    directory: str = ...,
-    lake: Lake | str | os.PathLike[str] | None = ...,
-    start: str | int | None = ...,
-    end: str | int | None = ...,
-) -> Answer: ...
 def triage(
     *,
     since: str | int = ...,

@@ -7,16 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from ioweather.core.contracts import Period
 from ioweather.core.frames import Frame
-from ioweather.core.tables import Quality, query_columns
+from ioweather.core.tables import Quality
 from ioweather.core.units import NS
-from ioweather.lake.database import fetch_frame
-
-if TYPE_CHECKING:
-    from ioweather.lake.lake import Snapshot
 
 _SERIES: Final = ("system", "component", "job_key", "operation")
 
@@ -107,27 +102,3 @@ def _add_up(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Operati
         count, moved = sum(row["count"] for row in mine), sum(row["bytes"] or 0 for row in mine)
         found[name] = OperationTotals(count, moved, sum(spent) / NS if spent else None, dict(sorted(sizes.items())))
     return dict(sorted(found.items(), key=lambda item: (-item[1].bytes, -item[1].count, item[0])))
-
-
-_COLUMNS: Final = query_columns("""
-    job_key=text job_id=int64? cluster=text? uid=int64? exe=text? start_ns=int64 end_ns=int64 read_bytes=int64
-    write_bytes=int64
-""")
-
-
-def server_volumes(snapshot: Snapshot, period: Period) -> Frame:
-    """Return a row per job: keys, first and last time, bytes read and written. Counts over a job's whole life are only
-    used for jobs without finer ones, and of these the longest."""
-    life = int(Quality.WHOLE_LIFE)
-    sql = f"""WITH counted AS ({snapshot.rows("job_operations", period_ns=period)}),
-        fine AS (SELECT DISTINCT system, job_key FROM counted WHERE quality & {life} = 0),
-        once AS (SELECT * FROM counted WHERE quality & {life} = 0 UNION ALL (
-            SELECT * FROM counted ANTI JOIN fine USING (system, job_key)
-            QUALIFY row_number() OVER (PARTITION BY system, job_key, component, operation, start_ns
-                                       ORDER BY interval_ns DESC) = 1))
-        SELECT job_key, job_id, cluster, uid, any_value(exe) AS exe, min(start_ns) AS start_ns,
-            max(start_ns + interval_ns) AS end_ns,
-            TRY_CAST(coalesce(sum(bytes) FILTER (operation = 'read'), 0) AS BIGINT) AS read_bytes,
-            TRY_CAST(coalesce(sum(bytes) FILTER (operation = 'write'), 0) AS BIGINT) AS write_bytes
-        FROM once GROUP BY job_key, job_id, cluster, uid ORDER BY ALL"""
-    return fetch_frame(snapshot.bare, sql, _COLUMNS)

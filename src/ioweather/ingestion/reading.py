@@ -17,7 +17,7 @@ from numpy import ma  # every reader needs it: loaded before they are copied
 from numpy.typing import NDArray
 
 from ioweather.core.contracts import BatchSource, ReadContext, Source
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Frame
 from ioweather.core.registry import OURS
@@ -282,13 +282,13 @@ def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, st
             yield source_name, table, _check_frame(source_name, table, frame, reading, complaints)
         version.check()
         if cut := take_cuts():
-            raise TruncatedInput(cut, hint=_WHOLE)
+            raise SourceError(cut, hint=_WHOLE, kind="TruncatedInput")
         if complaints.refused_rows:
             raise SourceError("Some rows were skipped.", kind="ImpossibleRows")
     except Exception as error:
         cut = take_cuts()
-        if cut and isinstance(error, SourceError) and not isinstance(error, TruncatedInput):
-            error = TruncatedInput(f"{cut} {error}", hint=_WHOLE)
+        if cut and isinstance(error, SourceError) and error.kind != "TruncatedInput":
+            error = SourceError(f"{cut} {error}", hint=_WHOLE, kind="TruncatedInput")
         yield _failed_outcome(error, path, digest, size, source_name, rows, reading.limits, complaints)
     else:
         note = " ".join([*notes, *([f"{path}: {cadence}"] if str(cadence) else [])]) or None
@@ -510,7 +510,7 @@ def _source_for(path: Path, head: bytes, reading: Reading) -> Source:
     """The source that reads the file. Raises SourceError, also where its owner may not bring such rows."""
     if not head:
         if not path.is_dir():
-            raise EmptyInput(f"{path} is empty.")
+            raise SourceError(f"{path} is empty.", kind="EmptyInput")
         os.scandir(path).close()
         if not reads_as_one(path):  # one to look into, which could not be
             raise OSError(errno.EIO, "cannot list its files") from None

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.lustre_text import metadata_metric, target_metric
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import COMPONENTS, METRICS, SERIES, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS, local_to_ns
@@ -306,7 +306,7 @@ def _read_database(database: _Database, context: ReadContext) -> Rows:
     if missing := _NEEDED_TABLES - tables:
         raise CorruptInput(f"{path} is not an LMT database: it has no table {', '.join(sorted(missing))}.")
     if context.zone is None:
-        raise UndatedInput(f"{path} has local times without a time zone.", hint=ZONE_HINT)
+        raise SourceError(f"{path} has local times without a time zone.", hint=ZONE_HINT, kind="UndatedInput")
     rows = list(database.query("SELECT TS_ID, TIMESTAMP FROM TIMESTAMP_INFO ORDER BY TS_ID"))
     try:
         local = np.array([str(row[1]) for row in rows], dtype="datetime64[s]").astype(np.int64)
@@ -318,7 +318,7 @@ def _read_database(database: _Database, context: ReadContext) -> Rows:
     times = local_seconds_to_ns(local, context.zone) // NS
     moments = np.unique(times)
     if len(moments) < 2:
-        raise EmptyInput(f"{path} has {len(moments)} timestamps; at least two are needed.")
+        raise SourceError(f"{path} has {len(moments)} timestamps; at least two are needed.", kind="EmptyInput")
     distances = np.diff(moments)
     usual = distances[distances <= 3600]
     step = int(np.bincount(usual).argmax()) if len(usual) else int(distances.min())

@@ -30,7 +30,7 @@ import numpy as np
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.lustre_text import metadata_metric
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.core.tables import METRICS
 from ioweather.core.units import HOUR_NS, KIB, MINUTE_NS, NS, names_of
@@ -48,7 +48,7 @@ _MAX_HOLES = 20
 def open_archive(path: Path) -> Iterator[Any]:
     """The file as an h5py.File; what HDF5 complains about becomes a SourceError that names the file."""
     if path.stat().st_size == 0:
-        raise EmptyInput(f"{path} is empty.")
+        raise SourceError(f"{path} is empty.", kind="EmptyInput")
     try:
         # A reader needs no lock, and archives are often where locks do not work.
         with h5py.File(path, "r", locking=False) as file:
@@ -57,7 +57,7 @@ def open_archive(path: Path) -> Iterator[Any]:
         text = str(error)  # what h5py raises where the file's structure is damaged
         if "truncated" in text or "eof" in text.lower():
             hint = "Copy it again, or wait until its writer closes it."
-            raise TruncatedInput(f"{path} is truncated: {text}.", hint=hint) from None
+            raise SourceError(f"{path} is truncated: {text}.", hint=hint, kind="TruncatedInput") from None
         hint = "Copy it again, or inspect it with h5dump."
         raise CorruptInput(f"HDF5 cannot read {path}: {text}.", hint=hint) from None
 
@@ -116,7 +116,7 @@ class _TimeAxis:
 def _time_axis(stamps: Ints, path: Path) -> _TimeAxis:
     """Epoch seconds to a grid. The step is the commonest distance; all others must be multiples of it."""
     if len(stamps) < 2:
-        raise EmptyInput(f"{path} has {len(stamps)} time steps; at least two are needed.")
+        raise SourceError(f"{path} has {len(stamps)} time steps; at least two are needed.", kind="EmptyInput")
     distances = np.diff(stamps)
     if distances.min() <= 0:
         where = int(np.argmax(distances <= 0))
@@ -308,7 +308,9 @@ def _read_tts(path: Path, context: ReadContext) -> Rows:
     with open_archive(path) as file:
         version = _attribute(file, "version")
         if version not in (None, "1"):
-            raise UnsupportedVersion(f"{path} is a TOKIO time series of version {version}; expected 1.")
+            raise SourceError(
+                f"{path} is a TOKIO time series of version {version}; expected 1.", kind="UnsupportedVersion"
+            )
         groups = {name: file.get(name) for name in _GROUPS if hasattr(file.get(name), "keys")}
         if not groups:
             raise CorruptInput(f"{path} has none of the groups {', '.join(_GROUPS)}.")

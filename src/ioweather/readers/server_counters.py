@@ -31,7 +31,7 @@ from ioweather.core.counters.client_counters import ALL, Mount, is_mmpmon, mount
 from ioweather.core.counters.growth import Differ, Growth, Target, in_base_unit
 from ioweather.core.counters.lustre_snapshot import Snapshot, is_tree, parse_device_list, read_tree, snapshots
 from ioweather.core.counters.lustre_text import TargetJobs, get_param_blocks, job_rows
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import COMPONENTS, JOB_OPERATIONS, SERIES, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, pairs_of
@@ -235,10 +235,11 @@ class _LustreRows:
             return f"{self.path}: skipped: {left}." if left else None
         if self.undated:
             hint = "Use --start, or record stats as well."
-            raise UndatedInput(f"{self.path} has states but no snapshot_time.", hint=hint)
-        raise EmptyInput(
+            raise SourceError(f"{self.path} has states but no snapshot_time.", hint=hint, kind="UndatedInput")
+        raise SourceError(
             f"{self.path} has {looks} snapshot(s) of Lustre counters but no differences{f' ({left})' if left else ''}.",
             hint=_LUSTRE_HINT,
+            kind="EmptyInput",
         )
 
     def _server_rows(self) -> list[dict[str, Any]]:
@@ -311,10 +312,11 @@ def _read_mmpmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame
     yield from rows.rest()
     left = shown_counts({f"response(s): {what}": count for what, count in refused.items()})
     if not rows.made:
-        raise EmptyInput(
+        raise SourceError(
             f"{path} has {answers} mmpmon response(s) but no differences{f' ({left})' if left else ''}: "
             "amounts need two responses per counter.",
             hint=_MMPMON_HINT,
+            kind="EmptyInput",
         )
     return f"{path}: skipped: {left}." if left else None
 
@@ -374,7 +376,7 @@ def _read_mmperfmon(path: Path, context: ReadContext) -> Generator[tuple[str, Fr
     times = sorted({moment for column in columns for moment in column.values})
     steps = Counter(later - earlier for earlier, later in pairwise(times))
     if not steps:
-        raise EmptyInput(f"{path} has fewer than two rows, but intervals need two.")
+        raise SourceError(f"{path} has fewer than two rows, but intervals need two.", kind="EmptyInput")
     bucket_ns = min(steps)
     rows, left = _SeriesRows(), Counter[str]()
     _add_ratios(columns, bucket_ns, rows)
@@ -479,7 +481,7 @@ def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fr
         if moment is None:
             if looks > 1:
                 hint = f"Use --start (time of the first sample). {_MOUNTSTATS_HINT}"
-                raise UndatedInput(f"{path} has samples without times.", hint=hint)
+                raise SourceError(f"{path} has samples without times.", hint=hint, kind="UndatedInput")
             continue
         for name, mount in mounts.items():
             if name in last and last[name][0] < moment:
@@ -492,7 +494,7 @@ def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fr
     yield from rows.rest()
     if not rows.made:
         content = f"{looks} sample(s) of NFS mounts but no differences" if looks else "no NFS mount with statistics"
-        raise EmptyInput(f"{path} has {content}: amounts need two samples.", hint=_MOUNTSTATS_HINT)
+        raise SourceError(f"{path} has {content}: amounts need two samples.", hint=_MOUNTSTATS_HINT, kind="EmptyInput")
 
 
 MOUNTSTATS = FileReader(

@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS, NS, names_of, ns_to_datetime, parse_json, whole_number
 from ioweather.readers.device_logs import (
@@ -169,7 +169,8 @@ def _read_iostat(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]
     empty = f"{path} has no interval report: the first report of iostat is the average since boot."
     hint = "Run iostat with an interval, such as: S_TIME_FORMAT=ISO iostat -xtky 60"
     reports = _read_iostat_json(path) if beginning(path).startswith("{") else _read_iostat_text(path)
-    return sample_frames(_iostat_samples(path, reports, context), IOSTAT_READINGS, EmptyInput(empty, hint=hint))
+    samples = _iostat_samples(path, reports, context)
+    return sample_frames(samples, IOSTAT_READINGS, SourceError(empty, hint=hint, kind="EmptyInput"))
 
 
 IOSTAT = FileReader("iostat", "iostat from sysstat 9 to 12, text or JSON", ("series",), _detect_iostat, _read_iostat)
@@ -183,7 +184,7 @@ def _iostat_samples(path: Path, reports: Iterator[_Report], context: ReadContext
     """Samples of all reports that cover an interval."""
     first = next(reports, None)
     if first is None:
-        raise EmptyInput(f"{path} has no iostat report.")
+        raise SourceError(f"{path} has no iostat report.", kind="EmptyInput")
     reports = chain([first], reports)
     if first.stamp is None:
         dated = _date_by_count(path, reports, context)
@@ -229,14 +230,16 @@ def _date_by_count(path: Path, reports: Iterable[_Report], context: ReadContext)
         if report.opens_run and report.since_boot:
             continue
         if context.start_ns is None or context.interval_ns is None:
-            raise UndatedInput(
+            raise SourceError(
                 f"{path} has no timestamps (iostat ran without -t).",
                 hint="Use --start (start of the first interval) and --interval (length of an interval).",
+                kind="UndatedInput",
             )
         if runs > 1:
-            raise UndatedInput(
+            raise SourceError(
                 f"{path}, line {report.line}: a second iostat run without timestamps starts here.",
                 hint="Split the file before that run and use --start for each part.",
+                kind="UndatedInput",
             )
         yield report, context.start_ns + count * context.interval_ns, context.interval_ns
         count += 1
@@ -385,7 +388,7 @@ def _read_sadf(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     read = _read_sadf_json if head.startswith("{") else _read_semicolons if head.startswith("#") else _read_tabs
     empty = f"{path} has no interval of devices or CPUs."
     hint = "Export them with: sadf -j FILE -- -d -b -u"
-    return sample_frames(read(path, context), SAR_READINGS, EmptyInput(empty, hint=hint))
+    return sample_frames(read(path, context), SAR_READINGS, SourceError(empty, hint=hint, kind="EmptyInput"))
 
 
 SADF = FileReader("sadf", "sar data through sadf: -j, -d or -p", ("series",), _detect_sadf, _read_sadf)
@@ -437,9 +440,10 @@ def _read_header(path: Path, line: str, number: int) -> tuple[str, tuple[str, ..
     if len(set(names)) < len(names) or any("[...]" in name for name in names):
         if names[:1] != ("CPU",) and "DEV" not in names:
             return "other", names
-        raise UnsupportedVersion(
+        raise SourceError(
             f"{path}, line {number}: the line contains several devices or activities (sadf -h).",
             hint="Run sadf without -h.",
+            kind="UnsupportedVersion",
         )
     if names[:1] == ("DEV",):
         return "device", names[1:]

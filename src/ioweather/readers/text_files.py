@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
-from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.units import local_to_ns, parse_time_ns
 
 Item = TypeVar("Item")
@@ -108,7 +108,7 @@ def unzipped_blocks(path: Path, *, cut: bool = True) -> Iterator[bytes]:
                     raise CorruptInput(f"{path} decompresses to more than {_MOST_RATIO} times its size.")
         except EOFError:
             if not cut:
-                raise TruncatedInput(f"{path} is truncated.", hint="Copy it again.") from None
+                raise SourceError(f"{path} is truncated.", hint="Copy it again.", kind="TruncatedInput") from None
             note_cut(f"{path} ends within its gzip stream.")
         except (OSError, zlib.error) as error:
             if not zipped:
@@ -209,15 +209,17 @@ class LocalClock:
         self._last_ns = None
 
     def to_ns(self, naive: dt.datetime, where: str) -> int:
-        """UTC nanoseconds of a local time. Raises UndatedInput without a zone, or if the order does not resolve it."""
+        """UTC nanoseconds of a local time. Raises SourceError without a zone, or if the order does not resolve it."""
         if self._zone is None:
-            raise UndatedInput(f"{where}: {naive} is a local time without a time zone.", hint=ZONE_HINT)
+            raise SourceError(
+                f"{where}: {naive} is a local time without a time zone.", hint=ZONE_HINT, kind="UndatedInput"
+            )
         # Two lines may have the same second, so the next time must follow the moment before the last one.
         after_ns = None if self._last_ns is None else self._last_ns - 1
         try:
             self._last_ns = local_to_ns(naive, self._zone, after_ns=after_ns)
-        except UndatedInput as error:
-            raise UndatedInput(f"{where}: {error.message}", hint=error.hint) from None
+        except SourceError as error:
+            raise error.reworded(f"{where}: {error.message}") from None
         return self._last_ns
 
 

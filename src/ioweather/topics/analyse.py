@@ -24,7 +24,6 @@ from ioweather.core.papers.claim_tests import judge_claims
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, number_names, to_jsonable
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, Snapshot
-from ioweather.lake.limited import WorkerDied
 from ioweather.lake.workers import in_order
 from ioweather.topics.catalogue import STUDIES
 from ioweather.topics.source import (
@@ -172,14 +171,10 @@ def each_exhibit(
     *,
     params: Mapping[str, str] | None = None,
     period_ns: Period = ALL_TIME,
-    executor: Executor | None = None,
 ) -> dict[str, Exhibit | Exception]:
     """Make exhibits of one study together; if that fails, one by one, so that each has its own error."""
     try:
-        made = make_exhibits(lake, ids, params=params, period_ns=period_ns, executor=executor)
-        return dict(zip(ids, made, strict=True))
-    except WorkerDied:
-        raise
+        return dict(zip(ids, make_exhibits(lake, ids, params=params, period_ns=period_ns), strict=True))
     except Exception:
         found: dict[str, Exhibit | Exception] = {}
         for exhibit_id in ids:

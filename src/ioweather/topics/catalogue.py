@@ -33,7 +33,6 @@ TITLES: Final = {
     "relieve": "List the files to move off a busy OST.",
     "runs": "List the newest, slowest or largest runs.",
     "storage": "Show the activity of file systems, a server or a target.",
-    "stripe": "Recommend a stripe count for a file.",
     "triage": "List the programs where a fix saves the most time, and recent fixes.",
     "what_if": "Estimate the I/O time of other runs without a job.",
     "who": "Show which jobs and users slowed others, and who does the most I/O.",
@@ -48,7 +47,6 @@ _PLACES: Final = {
     "relieve": "planning.relieve:QUESTION",
     "runs": "diagnosis.list_jobs:QUESTION",
     "storage": "diagnosis.file_systems:QUESTION",
-    "stripe": "planning.transfers:STRIPE",
     "what_if": "diagnosis.who:WHAT_IF",
 }
 

@@ -132,20 +132,12 @@ def simulate_facility(
     return ingest_simulated(made, Path(out) / "lake")
 
 
-def write_report(
-    out: str | os.PathLike[str],
-    lake: AnyLake = None,
-    *,
-    audience: write.Audience = "science",
-    anonymous: bool = False,
-) -> Path:
-    """Write a report as one self-contained HTML or PDF file and return its path.
+def write_report(out: str | os.PathLike[str], lake: AnyLake = None, *, audience: write.Audience = "science") -> Path:
+    """Write a report as one self-contained HTML file and return its path.
 
     `audience`: "director" is one page, "operator" adds a second page, and "science" adds all exhibits.
-
-    `anonymous` replaces users, projects, programs, hosts and paths with aliases.
     """
-    write.write_report(lake_at(lake), Path(out), audience=audience, anonymous=anonymous)
+    write.write_report(lake_at(lake), Path(out), audience=audience)
     return Path(out)
 
 

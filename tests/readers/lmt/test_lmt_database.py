@@ -10,8 +10,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, lmt_tables, write_sqlite
 
+from error_kinds import source_error
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput
+from ioweather.core.errors import CorruptInput
 from ioweather.core.tables import Quality
 from ioweather.readers.lmt_database import LMT
 
@@ -121,9 +122,9 @@ def test_damage_and_strangers(tmp_path: Path):
 
 
 def test_too_few_stamps_and_bad_ones(tmp_path: Path):
-    with pytest.raises(EmptyInput, match="at least two are needed"):
+    with source_error("EmptyInput", match="at least two are needed"):
         read(write_sqlite(tmp_path / "a.sqlite3", lmt_tables(stamps(1), {1: steady(1)})))
-    with pytest.raises(EmptyInput):
+    with source_error("EmptyInput"):
         read(write_sqlite(tmp_path / "b.sqlite3", lmt_tables([], {})))
     with pytest.raises(CorruptInput, match="an invalid time"):
         read(write_sqlite(tmp_path / "c.sqlite3", lmt_tables([(1, "yesterday"), (2, "today")], {})))

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from error_kinds import source_error
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.readers.scan.lists import FIND
 from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
 from ioweather.readers.scan.tally import original_name, stored_text
@@ -120,7 +121,7 @@ def test_lists_that_are_cut_or_broken(tree, tmp_path):
     scan = read(FIND, path, now)["scans"][0]
     assert not scan["complete"]
     path.write_bytes(text[:15])
-    with pytest.raises(TruncatedInput):
+    with source_error("TruncatedInput"):
         read(FIND, path, now)
     path.write_bytes(b"what is this\n" + text)
     assert FIND.detect(path.read_bytes(), path) == 0
@@ -130,7 +131,7 @@ def test_lists_that_are_cut_or_broken(tree, tmp_path):
     with pytest.raises(CorruptInput, match="most lines"):
         read(FIND, path, now)
     path.write_bytes(gzip.compress(text)[:-30])
-    with pytest.raises(TruncatedInput, match="is truncated"):
+    with source_error("TruncatedInput", match="is truncated"):
         read(FIND, path, now)
 
 

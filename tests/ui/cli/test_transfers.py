@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -37,18 +35,3 @@ def test_a_wrong_size_and_an_empty_lake(lake, tmp_path, capsys):
     open_lake(tmp_path / "empty", create=True)
     assert run(["predict", "1GiB", "--lake", str(tmp_path / "empty")]) == 1
     assert "ioweather probe" in capsys.readouterr().err
-
-
-def test_a_log_gives_the_size_of_its_largest_file(lake, tmp_path, capsys):
-    from ioweather.readers.darshan.darshan_reader import DarshanJob
-    from ioweather.readers.darshan.writer import new_records, write_log
-
-    records = new_records("POSIX", 2)
-    records["id"], records["rank"] = [1, 2], [0, 0]
-    records["POSIX_OPENS"], records["POSIX_WRITES"] = 1, 1
-    records["POSIX_BYTES_WRITTEN"] = [128 * MIB, 5]
-    job = DarshanJob(1, 1, 1, T, T + NS, 1.0, {}, "app", (("/", "ext4"),))
-    write_log(tmp_path / "x.darshan", job, {"POSIX": records}, {1: "/a", 2: "/b"})
-    assert run(["stripe", str(tmp_path / "x.darshan"), "--lake", str(lake.root), "--targets", "4", "--json"]) == 0
-    assert "128 MiB" in json.loads(capsys.readouterr().out)["question"]
-    assert run(["stripe", str(tmp_path / "x.darshan"), "--read", "--lake", str(lake.root)]) == 1

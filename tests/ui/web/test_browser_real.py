@@ -302,7 +302,7 @@ def test_the_forms_work_by_keyboard(browser, address):
     page.locator("#uploaded .problem strong").wait_for()
     page.locator("#find").fill("no such thing")
     page.locator("#find").press("Enter")
-    page.wait_for_url("**/search?q=no+such+thing")
+    page.wait_for_url("**/jobs?q=no+such+thing")
     page.close()
 
 

@@ -15,7 +15,7 @@ PAGES = [path for path, _ in NAVIGATION]
 OTHERS = [
     "/exhibits/car11.fig7", "/jobs/1", "/projects/x", "/users/x", "/programs/%3Cscript%3E", "/filesystems/scratch",
     "/components/%3Cscript%3E", "/search?q=%3Cscript%3E", "/job?q=%3Cscript%3E",
-    "/climate?from=%22%3E%3Cscript%3E", "/claims", "/jobs/1/file?path=%3Cscript%3E",
+    "/climate?from=%22%3E%3Cscript%3E", "/claims",
 ]  # fmt: skip
 
 
@@ -122,6 +122,10 @@ def test_sql_is_shown_to_the_last_digit_and_upload_of_garbage_is_explained(clien
     assert 'class="problem' in response.text
 
 
-def test_the_former_page_of_a_file_leads_to_its_job(client, job_id):
-    response = client.get(f"/jobs/{job_id}/file?path=/scratch/x", follow_redirects=False)
-    assert (response.status_code, response.headers["location"]) == (307, f"/jobs/{job_id}")
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [("4711", "/jobs/4711"), ("scratch", "/filesystems/scratch"), ("car11.fig7", "/exhibits/car11.fig7"),
+     ("no such", "/jobs?q=no+such")],
+)  # fmt: skip
+def test_the_search_leads_to_what_is_named_and_else_to_jobs(client, words, page):
+    assert client.get("/search", params={"q": words}, follow_redirects=False).headers["location"] == page

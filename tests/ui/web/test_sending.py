@@ -308,7 +308,7 @@ def test_a_refusal_is_heard_however_much_is_sent(server, root, large, token, mon
 
 
 def test_who_sends_for_ever_is_cut_off(root, monkeypatch):
-    monkeypatch.setattr("ioweather.ui.web.pushes.HEARD_OUT_BYTES", 1000)
+    monkeypatch.setattr("ioweather.ui.web.pushes.REST_BYTES", 1000)
     with running(create_app(root), bind("127.0.0.1", 0)) as where:
         host, port = where.removeprefix("http://").rstrip("/").split(":")
         with socket.create_connection((host, int(port))) as sender:

@@ -37,7 +37,7 @@ def start(home):
     started: list[subprocess.Popen[str]] = []
 
     def run(*arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "ioweather", "up", "--no-demo", "--port", "0", *arguments]
+        command = [sys.executable, "-m", "ioweather", "up", "--port", "0", *arguments]
         pipe = subprocess.PIPE
         started.append(subprocess.Popen(command, cwd=home, env=environment, text=True, stdout=pipe, stderr=pipe))
         return started[-1]
@@ -69,16 +69,10 @@ def test_it_ends_by_itself_tells_first_times_at_once_and_the_rows_are_in_the_lak
     address = address_in(process)
     with urllib.request.urlopen(f"{address}api/v1/healthz", timeout=30) as response:
         assert response.status == 200
-    with urllib.request.urlopen(address, timeout=30) as response:
-        shown = response.read().decode()
-        assert response.headers["refresh"] == "2"
-    assert f"Measuring {home}" in shown
-    assert "The first numbers appear here in" in shown
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert "First response times: read " in out
     assert out.index("First response times") < out.index("No baseline yet")
-    assert "simulated" not in out
     assert not any(home.iterdir())
     with open_lake(home.parent / "data" / "ioweather" / "lake").snapshot() as snapshot:
         assert snapshot.tables()["responses"] > 0

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.contracts import Content, PathPolicy, ReadContext
-from ioweather.core.errors import EmptyInput, SourceError
+from ioweather.core.errors import SourceError
 from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import APPLICATIONS, FILE_MODULES, FILES, READ_BINS, SIZE_BINS, WRITE_BINS, encode_text
 from ioweather.core.units import names_of, path_hash, shown_command
@@ -80,7 +80,9 @@ def read_log(
 def _read(data: bytes, digest: str | None, modules: Collection[str] | None) -> DarshanLog:
     """The log in these bytes: of 3.x, or of 1.x or 2.x (compressed as a whole)."""
     if not data:
-        raise EmptyInput("The file is empty.", hint="The run may have been killed before Darshan wrote its log.")
+        raise SourceError(
+            "The file is empty.", hint="The run may have been killed before Darshan wrote its log.", kind="EmptyInput"
+        )
     if data.startswith((GZIP_MAGIC, BZIP2_MAGIC)):
         return read_version_2(data, modules)
     return read_version_3(data, modules, digest)

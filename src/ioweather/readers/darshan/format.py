@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from ioweather.core.errors import UnsupportedVersion
+from ioweather.core.errors import SourceError
 from ioweather.core.units import names_of
 
 DATA: Final = tomllib.loads(resources.files(__package__).joinpath("counters.toml").read_text(encoding="utf-8"))
@@ -140,9 +140,10 @@ def fixed_dtype(module: str, version: int, order: ByteOrder) -> np.dtype[Any] | 
     if names is None:
         if module in _ESSENTIAL:
             known = ", ".join(str(v) for m, v in sorted(FIXED) if m == module)
-            raise UnsupportedVersion(
+            raise SourceError(
                 f"The {module} module has version {version}; supported versions: {known}.",
                 hint="The log was written by a newer version of Darshan. A newer version of ioweather may support it.",
+                kind="UnsupportedVersion",
             )
         return None
     mark = ORDER_CHARACTER[order]

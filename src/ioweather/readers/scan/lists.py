@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import ANY, TABLES, Range
 from ioweather.core.units import NS, ns_to_datetime, pairs_of
@@ -128,9 +128,10 @@ class ListTally:
 def _read_find(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     """The rows of a list, whose time the user gives."""
     if context.start_ns is None:
-        raise UndatedInput(
+        raise SourceError(
             f"{path} has no creation time, so ages cannot be computed.",
             hint="Use --start (time of the list).",
+            kind="UndatedInput",
         )
     digest = hashlib.sha256(f"find {context.start_ns} {context.system}".encode())
     with path.open("rb") as file:
@@ -150,7 +151,7 @@ def _read_find(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
         counted.add(good)
     root, tally = counted.finish()
     if not tally.counts["entries"]:
-        raise TruncatedInput(f"{path} ends within its first entry.", hint="Create the list again.")
+        raise SourceError(f"{path} ends within its first entry.", hint="Create the list again.", kind="TruncatedInput")
     system = context.system or f"mount:{root}"
     facts = ScanFacts(scan_id, context.start_ns, None, root, system, host=context.host, whole=whole and not wrong)
     yield from scan_frames(facts, tally, context.paths)

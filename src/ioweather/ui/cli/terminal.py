@@ -177,7 +177,7 @@ def _draw(out: Console, block: Block | str) -> None:
             if block.more:
                 _indented(out, shown(block.more, "dim"))
         case ResultTable():
-            _draw_result_table(out, block)
+            print_table(block, out)
         case Chart():
             _title(out, block.title)
             for line in chart_lines(block, out.width - 2):
@@ -206,14 +206,15 @@ def _title(out: Console, title: str) -> None:
         out.print(shown(title, style="bold cyan"))
 
 
-def _draw_result_table(out: Console, table: ResultTable) -> None:
+def print_table(table: ResultTable, out: Console | None = None, most: int = _MOST_ROWS) -> None:
     """Print a table of a result: columns with a value, at most 24 rows."""
     if not table.rows:
         return
+    out = out or console()
     out.print()
     if table.title:
         _indented(out, shown(table.title, style="italic"))
-    rows = table.rows[:_MOST_ROWS]
+    rows = table.rows[:most]
     filled = [i for i, c in enumerate(table.columns) if any(value not in (None, "") for value in table.column(c.name))]
     units = [table.columns[i].unit for i in filled]
     headings = [(table.columns[i].heading, _is_number(table.rows, i)) for i in filled]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi import Request
 from pydantic import BaseModel, Field
 
-from ioweather.core.errors import Busy, CorruptInput, DataUnavailable, EmptyInput, IoweatherError, UsageError
+from ioweather.core.errors import Busy, CorruptInput, DataUnavailable, IoweatherError, SourceError, UsageError
 from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
 from ioweather.core.results import SCHEMA_VERSION, Answer, Next, to_jsonable
 from ioweather.core.tabular import plain
@@ -195,7 +195,7 @@ async def received(request: Request) -> bytes:
             )
         parts.append(part)
     if not size:
-        raise EmptyInput("The file is empty.")
+        raise SourceError("The file is empty.", kind="EmptyInput")
     return b"".join(parts)
 
 

@@ -235,12 +235,6 @@ def _effect(reason: Answer, verdict: WhyOutcome) -> Chart | None:
     return Chart.of("scatter", effect, "x=time y=seconds series=run", references=lines)
 
 
-@router.get("/jobs/{job_id}/file", response_model=None)
-def former_file_page(view: PublicView, job_id: str, cluster: Cluster = "") -> RedirectResponse:
-    """Redirect the former pages of files; `ioweather job ID --file GLOB` shows one."""
-    return RedirectResponse(Place(view).to("jobs", job_id, cluster=cluster), 307)
-
-
 def _entity(view: View, kind: str, name: str, *more: tuple[str, str, str]) -> Html:
     """The page of a user, a project or a program: its runs below `more` parts."""
     place = Place(view, f"/{kind}s/{quote(name, safe='')}")

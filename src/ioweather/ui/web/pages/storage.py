@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query
-from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
-from ioweather.core.contracts import ALL_TIME
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.results import Answer, Block, Fact, FactGroup, Item, Items, ResultTable
 from ioweather.core.units import NS, format_bytes, format_seconds, format_time_ns, format_value, now_ns, parse_size
@@ -297,7 +295,7 @@ def transfer(
         raise UsageError(str(error), hint="Specify a size such as 64GiB or 1TB.") from None
     asked, answers = {"size": str(amount), "op": op}, []
     with suppress(DataUnavailable):  # it needs more samples than a prediction
-        answers.append(view.ask("stripe", asked))
+        answers.append(view.ask("predict", {**asked, "stripe": "true"}))
     return shell.answers_part([*answers, view.ask("predict", asked)], view)
 
 
@@ -406,14 +404,6 @@ def events(view: PublicView, kind: str | None = None) -> Html:
     notes = [f"{len(found) - _MOST_EVENTS:,} older events are not shown."] if len(found) > _MOST_EVENTS else []
     title = f"{min(_MOST_EVENTS, len(found)):,} of {len(found):,} events, the newest first"
     return Html(shell.tables_part(shell.events_table(Place(view), found[:_MOST_EVENTS], title), notes=notes))
-
-
-@router.get("/events/{event_id}", response_model=None)
-def former_event(view: PublicView, event_id: str) -> RedirectResponse:
-    """Redirect the former pages of events to the overview at the time of the event."""
-    found = [each for each in view.events(None, ALL_TIME) if each.event_id == event_id]
-    place = Place(view)
-    return RedirectResponse(shell.event_address(place, found[0]) if found else place.link("/events"), 307)
 
 
 @router.get("/who")
