@@ -64,16 +64,14 @@ class Samples:
     spans: Ints | None = None
     quality: Flags | None = None
 
-    def select(self, first: int = 0, components: Sequence[int] | None = None) -> Samples:
-        """The steps from `first` on, of some components."""
-        # All columns by their numbers would be another memory layout, and so another rounding of sums.
-        columns = slice(None) if components is None or len(components) == self.values.shape[1] else components
+    def since(self, first: int) -> Samples:
+        """The steps from `first` on."""
         return replace(
             self,
             start_ns=self.start_ns + first * self.step_ns,
-            values=self.values[first:][:, columns],
-            spans=None if self.spans is None else self.spans[first:][:, columns],
-            quality=None if self.quality is None else self.quality[first:][:, columns],
+            values=self.values[first:],
+            spans=None if self.spans is None else self.spans[first:],
+            quality=None if self.quality is None else self.quality[first:],
         )
 
 
@@ -322,11 +320,11 @@ def _read_database(database: _Database, context: ReadContext) -> Rows:
     distances = np.diff(moments)
     usual = distances[distances <= 3600]
     step = int(np.bincount(usual).argmax()) if len(usual) else int(distances.min())
-    parts, operations = _read_components(database, tables, context)
+    system, parts, operations = _read_components(database, tables, context)
     listed = [
         # LMT does not say since when: since the day of the first stamp, so that dumps of one day say the same.
         {
-            "system": part.system,
+            "system": system,
             "kind": kind,
             "component": part.name,
             "server": part.server,
@@ -338,7 +336,7 @@ def _read_database(database: _Database, context: ReadContext) -> Rows:
     yield "components", COMPONENTS.frame_of(listed)
     targets, servers, metadata_targets, metadata_servers = parts.values()
     for window in _split_windows(ids, times // step, step):
-        reading = _WindowReader(database, tables, context, window)
+        reading = _WindowReader(database, tables, context, window, system)
         yield from reading.target_bytes(targets)
         yield from reading.operations("OST_OPS_DATA", "OST_ID", "ost", targets, operations, target_metric)
         yield from reading.states("OSS_DATA", "OSS_ID", "oss", servers, ("PCT_CPU", "PCT_MEMORY"))
@@ -370,14 +368,13 @@ class _Component(NamedTuple):
 
     key: int
     name: str
-    system: str
     server: str | None = None
 
 
 def _read_components(
     database: _Database, tables: frozenset[str], context: ReadContext
-) -> tuple[dict[str, list[_Component]], dict[int, str]]:
-    """Components by kind, and the names of operations by id."""
+) -> tuple[str, dict[str, list[_Component]], dict[int, str]]:
+    """The file system, its components by kind, and the names of operations by id."""
 
     def rows(table: str, columns: str) -> list[Sequence[Any]]:
         """Rows of an INFO table, whose first column is an id; none if the table is absent."""
@@ -386,29 +383,26 @@ def _read_components(
             _check_id(row[0], table, database)
         return found
 
-    systems = {row[0]: str(row[1]) for row in rows("FILESYSTEM_INFO", "FILESYSTEM_ID, FILESYSTEM_NAME")}
-    only = next(iter(systems.values()), context.system or "lustre")
-    hosts = {
-        key: _Component(key, str(name), systems.get(system, only))
-        for key, system, name in rows("OSS_INFO", "OSS_ID, FILESYSTEM_ID, HOSTNAME")
-    }
-    targets = [
-        _Component(key, str(name), host.system if host else only, host.name if host else str(hostname))
-        for key, host, name, hostname in (
-            (row[0], hosts.get(row[1]), *row[2:]) for row in rows("OST_INFO", "OST_ID, OSS_ID, OST_NAME, HOSTNAME")
+    systems = [str(name) for _, name in rows("FILESYSTEM_INFO", "FILESYSTEM_ID, FILESYSTEM_NAME")]
+    if len(systems) > 1:
+        raise SourceError(
+            f"{database.path} has the file systems {', '.join(systems)}, but LMT has a database for each.",
+            hint="Make a copy of each.",
         )
+    hosts = {key: _Component(key, str(name)) for key, name in rows("OSS_INFO", "OSS_ID, HOSTNAME")}
+    targets = [
+        _Component(key, str(name), hosts[host].name if host in hosts else str(hostname))
+        for key, host, name, hostname in rows("OST_INFO", "OST_ID, OSS_ID, OST_NAME, HOSTNAME")
     ]
-    metadata = [
-        (key, str(name), systems.get(system, only), str(host))
-        for key, system, name, host in rows("MDS_INFO", "MDS_ID, FILESYSTEM_ID, MDS_NAME, HOSTNAME")
-    ]
+    metadata = [(key, str(name), str(host)) for key, name, host in rows("MDS_INFO", "MDS_ID, MDS_NAME, HOSTNAME")]
     parts = {
         "ost": targets,
         "oss": list(hosts.values()),
         "mdt": [_Component(*row) for row in metadata],
-        "mds": [_Component(key, host, system) for key, _, system, host in metadata],
+        "mds": [_Component(key, host) for key, _, host in metadata],
     }
-    return parts, {row[0]: str(row[1]) for row in rows("OPERATION_INFO", "OPERATION_ID, OPERATION_NAME")}
+    operations = {row[0]: str(row[1]) for row in rows("OPERATION_INFO", "OPERATION_ID, OPERATION_NAME")}
+    return next(iter(systems), context.system or "lustre"), parts, operations
 
 
 class _Window(NamedTuple):
@@ -442,6 +436,7 @@ class _WindowReader:
     tables: frozenset[str]
     context: ReadContext
     window: _Window
+    system: str
 
     def target_bytes(self, parts: list[_Component]) -> Rows:
         """Bytes read and written, and fullness, of OSTs."""
@@ -498,8 +493,7 @@ class _WindowReader:
             known = (free >= 0) & (used >= 0)
             for metric, amount in ((f"capacity_{unit}", free + used), (f"free_{unit}", free)):
                 samples = self._samples(np.where(known, amount * factor, np.nan))
-                for system, columns, names in _group_by_system(parts):
-                    yield from fullness_rows(system, kind, names, metric, samples.select(components=columns))
+                yield from fullness_rows(self.system, kind, [part.name for part in parts], metric, samples)
 
     def grid(
         self,
@@ -550,7 +544,7 @@ class _WindowReader:
     ) -> Samples:
         """The wanted rows of the window."""
         samples = Samples(self.window.start_ns, self.window.step_ns, values, extensive, spans, quality)
-        return samples.select(min(len(values), self.window.wanted))
+        return samples.since(min(len(values), self.window.wanted))
 
     def _amounts(
         self, parts: list[_Component], kind: str, metric: str, found: _Amounts, values: Floats, late: Any
@@ -561,21 +555,11 @@ class _WindowReader:
         yield from self._series(parts, kind, metric, self._samples(values, found.spans, quality, extensive=True))
 
     def _series(self, parts: list[_Component], kind: str, metric: str, samples: Samples) -> Rows:
-        """Rows of one metric, for each file system in the database."""
-        for system, columns, names in _group_by_system(parts):
-            yield from series_rows(system, kind, names, metric, samples.select(components=columns), self.context)
+        """Rows of one metric."""
+        yield from series_rows(self.system, kind, [part.name for part in parts], metric, samples, self.context)
 
 
 def _locate(ordered: Ints, wanted: NDArray[Any]) -> tuple[Ints, NDArray[np.bool_]]:
     """The place of each value in an ordered list, and whether it is there at all."""
     place = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
     return place, ordered[place] == wanted
-
-
-def _group_by_system(parts: Sequence[_Component]) -> Iterator[tuple[str, list[int], list[str]]]:
-    """(file system, columns, names): a database usually has one file system; several have rows of their own."""
-    systems: dict[str, list[int]] = {}
-    for index, part in enumerate(parts):
-        systems.setdefault(part.system, []).append(index)
-    for system, columns in systems.items():
-        yield system, columns, [parts[index].name for index in columns]
