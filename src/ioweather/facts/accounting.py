@@ -363,9 +363,6 @@ def counted_on_servers(snapshot: Snapshot, jobs: Frame) -> list[ServerIo | None]
 
 # Quotas, as last recorded.
 
-# From this share of a limit on, a job shows the quota of its user on the first screen.
-NEARLY_FULL: Final = 0.9
-
 
 @dataclass(frozen=True)
 class Quota:

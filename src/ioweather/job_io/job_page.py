@@ -547,17 +547,3 @@ def _draw_server_exhibits(found: ServerIo) -> Iterator[Exhibit]:
         columns = "operation [text]; up_to_bytes: up to [bytes]; count: requests [count]"
         table = ResultTable.of("sizes", columns, sizes)
         yield Exhibit("job.server_sizes", "Request sizes, according to server counters", tables=(table,))
-
-
-def beside_log(view: JobView, found: ServerIo) -> FactGroup:
-    """Return the servers' counts of a job that has logs, compared with these."""
-    logs = "the log" if view.logs_of_job == 1 else f"its {view.logs_of_job:,} logs"
-    facts = []
-    for verb, words, counted in (("read", "read", found.read_bytes), ("write", "written", found.write_bytes)):
-        said = int(view.job_io.ints(f"{verb}_bytes").sum())
-        if view.of_job is not None:
-            said = view.of_job.read_bytes if verb == "read" else view.of_job.write_bytes
-        note = f"{counted / said:.0%} of the {format_bytes(said)} in {logs}" if said else f"none in {logs}"
-        facts.append(Fact(f"server_{verb}_bytes", words, counted, "bytes", note=note))
-    facts.append(Fact("server_operations", "operations", sum(d.count for d in found.operations.values()), "count"))
-    return FactGroup("servers", "According to server counters", tuple(facts))

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,7 +22,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Frame, Ints
 from ioweather.core.results import Coverage, Exhibit, ResultTable, columns_of
 from ioweather.core.tables import encode_text
-from ioweather.core.units import DAY_NS, NS, format_time_ns, shown_command, shown_path, utc_day
+from ioweather.core.units import NS, format_time_ns, shown_command, shown_path, utc_day
 from ioweather.facts.accounting import job_numbers, match_jobs
 from ioweather.facts.job_metrics import file_records, job_io, rows_of
 from ioweather.facts.runs import JOB_COLUMNS, Runs, jobs_of, program_of
@@ -160,21 +159,6 @@ _COLUMNS: Final = columns_of(
     "target [text]; files [count]; read_bytes: read [bytes]; write_bytes: written [bytes]; "
     "seconds: time of all processes [seconds]"
 )
-
-
-def only_files(view: JobView, pattern: str) -> JobView:
-    """Restrict the job to files that fit a pattern: of names, or of whole paths if it contains a slash."""
-    path = view.files.text("path")
-    wanted = [
-        category is not None and fnmatchcase(category if "/" in pattern else category.rsplit("/", 1)[-1], pattern)
-        for category in path.categories
-    ]
-    rows = np.array([*wanted, False], np.bool_)[path.codes]
-    if not rows.any():
-        raise DataUnavailable(f"No file of this job matches {pattern!r}. Hashed or dropped paths cannot match.")
-    files = view.files.take(rows)
-    # A heat map is of all files.
-    return replace(view, files=files, job_io=job_io(view.applications, files), heat_maps=())
 
 
 def target_exhibit(view: JobView) -> Iterator[Exhibit]:
@@ -440,19 +424,6 @@ def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
     exe = found.programs[0] if len(found.programs) == 1 else None
     projects = {snapshot.facility.project_of(account=None, uid=uid, exe=exe) for uid in found.uids}
     return replace(found, projects=tuple(sorted(projects)))
-
-
-def counted_beside_log(snapshot: Snapshot, view: JobView) -> ServerIo | None:
-    """Return what servers counted of a job that has logs: rows of its user, or without a user, within a day of it."""
-    job_id, uid = (set(view.applications.ints(name).tolist()) for name in ("job_id", "uid"))
-    if len(job_id) != 1 or not snapshot.filled(["job_operations"]):
-        return None
-    start, end = int(view.applications.ints("start_ns").min()), int(view.applications.ints("end_ns").max())
-    rows = snapshot.frame(
-        "job_operations", where={"job_id": job_id.pop()}, period_ns=(max(start - DAY_NS, 0), end + DAY_NS)
-    )
-    theirs = [each is None or each in uid for each in rows.array("uid").tolist()]
-    return server_io(rows.take(np.array(theirs, np.bool_)))
 
 
 def _measure_targets(snapshot: Snapshot, day: str) -> dict[str, Any]:
