@@ -179,7 +179,7 @@ def run_cells(notebook: Path, outputs: list[list[dict[str, object]]] | None = No
         if isinstance(last, ast.Expr) and value is not None:
             data = {"text/plain": repr(value)}
             if outputs is not None and os.environ.get("IOWEATHER_RECORD") and getattr(value, "charts", ()):
-                data["image/png"] = small_picture(exhibit_figure(value, "png", "light"))
+                data["image/png"] = small_picture(exhibit_figure(value, "png"))
             made.append({"data": data, "execution_count": None, "metadata": {}, "output_type": "execute_result"})
         if outputs is not None:
             outputs.append(made)

@@ -75,12 +75,8 @@ def charts() -> Mapping[str, Chart]:
 
 
 @pytest.fixture(scope="session")
-def drawings(charts: Mapping[str, Chart]) -> Mapping[tuple[str, str], str]:
-    """SVG by kind and theme."""
+def drawings(charts: Mapping[str, Chart]) -> Mapping[str, str]:
+    """SVG by kind."""
     from ioweather.ui.charts.render import draw, spec
 
-    return {
-        (kind, theme): draw(spec(chart, theme)).decode()
-        for kind, chart in charts.items()
-        for theme in ("light", "dark")
-    }
+    return {kind: draw(spec(chart)).decode() for kind, chart in charts.items()}

@@ -135,7 +135,7 @@ def test_any_table_gives_a_picture(kind: Any, data: st.DataObject) -> None:
     references = tuple(data.draw(st.lists(lines, max_size=3)))
     facet = data.draw(st.sampled_from([None, *names]))
     chart = Chart(kind, ResultTable("t", columns, rows), {n: n for n in names}, "T", facet, scales, references)
-    drawn = spec(chart, data.draw(st.sampled_from(["light", "dark"])), data.draw(st.sampled_from([330, 760])))
+    drawn = spec(chart, data.draw(st.sampled_from([330, 760])))
     json.dumps(drawn, allow_nan=False)
     assert points(drawn) <= MAX_POINTS
 

@@ -102,6 +102,7 @@ _REMOVED: Final = {
     ("agent run", "--annotate"): "Write events with `ioweather ingest --as events --select map.sql FILE`.",
     ("agent run", "slurm"): "`ioweather ingest --watch` reads Slurm's accounting.",
     ("probe", "--annotate"): "Write events with `ioweather ingest --as events --select map.sql FILE`.",
+    ("probe", "--osts"): "On Lustre, files are spread over four OSTs.",
     ("scan", "--entries"): "Use `ioweather ingest --as scan_entries --select map.sql LIST`.",
     ("scan", "--project"): "Add a [[project]] to facility.toml: `ioweather facility check`.",
     ("report", "--anonymous"): "Give the exhibits that name nobody: ioweather show ID --out FILE",
