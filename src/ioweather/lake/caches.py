@@ -62,16 +62,16 @@ def write_record(root: Path, place: str, key: str, record: Mapping[str, Any]) ->
     store_newest(root, ("records",), _record_name(place, key), body.getvalue(), f"{place}.*{_SUFFIX}", _MOST_RECORDS)
 
 
-def store_newest(root: Path, folders: Sequence[str], name: str, data: bytes, alike: str, most: int) -> None:
-    """Write a cache file into nested directories of the lake, and remove all but the newest `most` files that match the
-    pattern `alike`. Does nothing in a lake that this user may only read."""
+def store_newest(root: Path, folders: Sequence[str], name: str, data: bytes, pattern: str, most: int) -> None:
+    """Write a cache file into nested directories of the lake, and remove all but the newest `most` files that match
+    `pattern`. Does nothing in a lake that this user may only read."""
     try:
         with ExitStack() as opened:
             place = opened.enter_context(layout.lake_directory(root))
             for folder in folders:
                 place = opened.enter_context(place.inside(folder, mode=0o750, keep=0o775, shared=True))
             place.replace(name, data, 0o640)
-            same = fnmatch.filter(place.names(), alike)
+            same = fnmatch.filter(place.names(), pattern)
             age = {each: os.stat(each, dir_fd=place.fd, follow_symlinks=False).st_mtime_ns for each in same}
             for old in sorted(same, key=age.__getitem__)[:-most]:
                 place.discard(old)
