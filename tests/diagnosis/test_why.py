@@ -92,7 +92,7 @@ def test_as_of_the_day_only_runs_that_had_ended_count(lake):
 def test_the_command(lake, tmp_path, capsys):
     target = str(ASKED["system"])
     assert command(["why", target, "--lake", str(lake), "--full"]) == 0
-    assert "This run among similar runs" in capsys.readouterr().out
+    assert "of similar runs" in capsys.readouterr().out
     assert command(["why", target, "--lake", str(lake), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["headline"].startswith("Storage was slow")
     page = tmp_path / "why.html"

@@ -18,21 +18,26 @@ from ioweather.diagnosis.similar_runs import conditions_of_job, similar_to_job
 from ioweather.diagnosis.verdict_wording import explain
 from ioweather.facts.accounting import run_seconds
 from ioweather.job_io.advisor.advise import LEAST_RATIO, advise, advised_answer, priced, select_first_of_dimensions
-from ioweather.job_io.job_page import page_exhibits, server_answer
+from ioweather.job_io.job_page import (
+    draw_server_exhibits,
+    page_exhibits,
+    server_caveats,
+    server_facts,
+    server_headline,
+)
 from ioweather.job_io.outcomes import AdviceItem, JobOutcome, Unhealthy, WhyOutcome
 from ioweather.job_io.summary import ALWAYS_SAID, job_answer
 from ioweather.job_io.view import (
     LOG_TABLES,
     JobView,
     as_one_run,
-    counted_by_servers,
     named_log,
     target_exhibit,
 )
 from ioweather.topics.source import DataSource
 
 _MOST_ADVICE: Final = 3
-_NO_LOG: Final = "This job has no Darshan log: its files, requests and I/O time are unknown."
+_NO_LOG: Final = "This job has no Darshan log: its files, processes and I/O time are unknown."
 # Groups of facts on the first screen of `job`, each with its most rows.
 _OF_JOB: Final = {"time": 5, "speed": 3, "files": 3, "accesses": 4}
 _OF_COUNTED_JOB: Final = {
@@ -231,13 +236,13 @@ def _accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
         files=0,
     )
     about = accounting_facts(row)
-    if counted is not None:
-        answer = server_answer(row["job_id"], counted, detail=params["detail"])
-        facts = tuple(group for group in answer.facts if group.name != "job")
-        return replace(answer, facts=(about, *facts), result=known)
-    took = "is still running" if row["end_ns"] is None else f"ran {format_seconds(seconds)}"
-    headline = f"Job {row['job_id']} ({name or 'unnamed'}, user {user}) {took}; it has no Darshan log."
-    return Answer("job", headline, (about,), findings=(RECORD_NEXT,), caveats=(_NO_LOG,), result=known)
+    if counted is None:
+        took = "is still running" if row["end_ns"] is None else f"ran {format_seconds(seconds)}"
+        headline = f"Job {row['job_id']} ({name or 'unnamed'}, user {user}) {took}; it has no Darshan log."
+        return Answer("job", headline, (about,), findings=(RECORD_NEXT,), caveats=(_NO_LOG,), result=known)
+    exhibits = tuple(draw_server_exhibits(counted)) if params["detail"] else ()
+    facts, caveats = (about, *server_facts(counted)), (_NO_LOG, *server_caveats(counted))
+    return Answer("job", server_headline(row["job_id"], counted), facts, exhibits, caveats=caveats, result=known)
 
 
 def run(source: DataSource, params: Params) -> Answer:
@@ -246,13 +251,9 @@ def run(source: DataSource, params: Params) -> Answer:
         log = named_log(source, params)
     except DataUnavailable:
         answer = _accounted_job_answer(source, params)
-        if answer is not None:
-            return answer
-        source.note_logs("job")
-        counted = counted_by_servers(source, params)
-        if counted is None:
+        if answer is None:
             raise
-        return server_answer(params["job"], counted, detail=params["detail"])
+        return answer
     view, judged = as_one_run(log), _verdict_from_lake(source, params, log)
     found, advised = job_answer(view), advise(view)
     if judged is not None and log.facility == source.facility:  # not by the runs of another site
