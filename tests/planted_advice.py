@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ioweather.core.tables import encode_text
-from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.view import JobView, view_of_log
 from ioweather.readers.darshan.log import Module, Ragged
 from ioweather.readers.darshan.writer import new_records, write_log
@@ -108,7 +107,7 @@ def view_of(
     write_log(
         path, JOB._replace(nprocs=nprocs, **job), made, {i: f"/scratch/run/{name.format(i)}" for i in sorted(ids)}
     )
-    return replace(view_of_log(path, "keep", SCREEN), processes_per_node=processes_per_node)
+    return replace(view_of_log(path, "keep"), processes_per_node=processes_per_node)
 
 
 def _beyond(seconds: float, size: int, count: int, gone: float, rate: float = float(GIB)) -> float:
