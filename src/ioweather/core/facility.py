@@ -77,8 +77,7 @@ class Visibility:
 
 @dataclass(frozen=True)
 class _FileSystem:
-    """One [filesystem.NAME]. `probes` are paths that agents probe. `peak_bytes_per_s` is its limit;
-    `highest_bytes_per_s`, the highest hour that was measured, only sets scales."""
+    """One [filesystem.NAME]. `probes` are paths that agents probe. `peak_bytes_per_s` is its limit."""
 
     name: str
     kind: str | None = None
@@ -87,7 +86,6 @@ class _FileSystem:
     devices: tuple[str, ...] = ()
     probes: tuple[str, ...] = ()
     peak_bytes_per_s: float | None = None
-    highest_bytes_per_s: float | None = None
     component_limit_bytes_per_s: float | None = None
     servers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 

@@ -144,15 +144,17 @@ def each_exhibit(
     *,
     params: Mapping[str, str] | None = None,
     period_ns: Period = ALL_TIME,
+    use_cache: bool = True,
 ) -> dict[str, Exhibit | Exception]:
     """Make exhibits of one study together; if that fails, one by one, so that each has its own error."""
+    make = partial(make_exhibits, lake, params=params, period_ns=period_ns, use_cache=use_cache)
     try:
-        return dict(zip(ids, make_exhibits(lake, ids, params=params, period_ns=period_ns), strict=True))
+        return dict(zip(ids, make(ids), strict=True))
     except Exception:
         found: dict[str, Exhibit | Exception] = {}
         for exhibit_id in ids:
             try:
-                (found[exhibit_id],) = make_exhibits(lake, [exhibit_id], params=params, period_ns=period_ns)
+                (found[exhibit_id],) = make([exhibit_id])
             except Exception as error:  # a fault in one study must not stop the other sixty
                 found[exhibit_id] = error
         return found

@@ -16,7 +16,6 @@ from ioweather.ui.cli.main import run
         ("report --slurm 4", "--dask ADDRESS"),
         ("relieve --by space", "lfs find DIRECTORY --ost N"),
         ("lake backup x --verify", "ioweather lake check --lake DEST"),
-        ("report --bundle x", "ioweather show ID --out FILE"),
         ("report --only car11.fig7", "ioweather show ID --out FILE.html"),
         ("agent run slurm", "ingest --watch"),
         ("agent run --annotate x", "ingest --as events"),

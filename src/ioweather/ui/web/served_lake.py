@@ -91,6 +91,8 @@ class ServedLake:
 
     directory: Path
     spools: Sequence[Path] = ()
+    first_page: Callable[[], Mapping[str, Any]] | None = None  # values of the page until the lake has rows
+    beside: tuple[str, str] | None = None  # name and address of another dashboard
     is_stopping: bool = False
     _guard: threading.Lock = field(default_factory=threading.Lock)
     _studies: dict[str, threading.Lock] = field(default_factory=dict)
@@ -127,6 +129,11 @@ class ServedLake:
             return self.lake.facility.name
         except (DataUnavailable, LakeError):
             return ""
+
+    @property
+    def has_rows(self) -> bool:
+        with self.lake.snapshot() as snapshot:
+            return bool(snapshot.filled(("responses", "series", "applications", "jobs")))
 
     def exhibit(self, lake: Lake, exhibit_id: str, params: Mapping[str, str], period: Period) -> Exhibit:
         """A study makes and caches all its exhibits at once: other requests of a page wait for the first."""
