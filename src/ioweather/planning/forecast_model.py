@@ -68,7 +68,6 @@ from ioweather.stats.forecast import (
     rolling_intervals,
 )
 from ioweather.stats.slowdown import ROLLUP_COLUMNS, operation_series
-from ioweather.stats.summary_tables import table
 from ioweather.stats.system_grid import facility_zone, local_clock, steps_of
 from ioweather.topics.source import DataSource
 
@@ -211,7 +210,7 @@ def forecast_answer(
         answer,
         headline=f"{seen.title}: {format_value(now, seen.unit)} now, {expected}.",
         facts=(*_facts(seen, forecasts, zone), *start.facts),
-        exhibits=(replace(forecast_exhibit(seen, forecasts), estimates=skills), *start.exhibits),
+        exhibits=(replace(forecast_exhibit(seen, forecasts), estimates=skills),),
         findings=(*_findings(forecasts), start.finding),
         caveats=(
             *seen.notes,
@@ -335,7 +334,6 @@ class BestStart:
 
     finding: Finding
     facts: tuple[FactGroup, ...] = ()
-    exhibits: tuple[Exhibit, ...] = ()
     start_ns: int | None = None
     gain: Estimate | None = None
 
@@ -359,11 +357,9 @@ def best_start(hourly: HourlyMeans, history: History, zone: tuple[dt.tzinfo, str
         gain = intervals.estimate(gain.name, "ratio", sums, lambda s: 1 - np.exp(-s[..., 1] / s[..., 0]), n=n)
     title = f"Best start in the next 24 h, for {format_seconds(hours * 3600)}"
 
-    def said(
-        finding: Finding, *facts: Fact, exhibits: tuple[Exhibit, ...] = (), start_ns: int | None = None
-    ) -> BestStart:
+    def said(finding: Finding, *facts: Fact, start_ns: int | None = None) -> BestStart:
         """Return the advice with its facts."""
-        return BestStart(finding, (FactGroup("best_start", title, facts),), exhibits, start_ns, gain)
+        return BestStart(finding, (FactGroup("best_start", title, facts),), start_ns, gain)
 
     if n < LEAST_DAYS or gain.value is None or gain.low is None:
         why = f"needs {LEAST_DAYS} days of history to compare hours; only {n} so far"
@@ -380,21 +376,12 @@ def best_start(hourly: HourlyMeans, history: History, zone: tuple[dt.tzinfo, str
         is_small = gain.high is not None and gain.high < WORTH_IT
         any_time = Fact("start", "start", "any time", note="differences between hours are within the noise")
         return said(Finding(text, "note" if is_small else "undecided", "best_start"), any_time, saved)
-    clock = tuple(ns_to_datetime(int(moment), zone[0]).strftime("%a %H:%M") for moment in times)
-    columns = (
-        f"start: start [time_ns]; clock: local ({zone[1]}) [text]; typical: typical {what} [{history.unit}]; "
-        "ratio: against all hours [factor]"
-    )
-    about = f"Typical {what} over {hours} h, by start time"
-    rows = table("starts", columns, times, clock, history.back(typical), np.exp(typical - mean), title=about)
-    chart = Chart.of("timeline", rows, "x=start y=typical", f"Typical {what} by start time, next 24 hours")
+    clock = ns_to_datetime(int(times[best]), zone[0]).strftime("%a %H:%M")
     return said(
         Finding(f"The hours differ: o{chosen} ({interval}).", name="best_start"),
-        Fact("start", "start at", clock[best], note=zone[1]),
+        Fact("start", "start at", clock, note=zone[1]),
         Fact("typical_then", f"typical {what} then", float(history.back(typical[best])), history.unit),
-        Fact("typical", "typical for all 24 hours", float(history.back(mean)), history.unit),
         saved,
-        exhibits=(Exhibit("forecast.start", chart.title, (rows,), (chart,), (gain,)),),
         start_ns=int(times[best]),
     )
 

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -351,8 +351,6 @@ _NORMAL_SHARE: Final = 0.025
 _AROUND: Final = 0.94
 _CONTROL_MOST: Final = 5000
 _OVERLAYS: Final = 6
-# Smaller differences of shares are not visible on a logarithmic axis of a few decades.
-_SAME: Final = 0.05
 
 
 def run_response_tails(source: DataSource, params: Params) -> Iterator[Exhibit]:
@@ -615,7 +613,7 @@ def _overlay(item: FittedSample) -> Chart:
     measured = {"measured": 1 - np.searchsorted(np.sort(seconds), grid, side="right") / n}
     rows = [
         (name, float(t), float(share))
-        for name, shares in (measured | _merge_equal_curves(families, 0.5 / n)).items()
+        for name, shares in (measured | families).items()
         for t, share in zip(grid, shares, strict=True)
         if share >= 0.5 / n  # less than one request
     ]
@@ -623,22 +621,6 @@ def _overlay(item: FittedSample) -> Chart:
     drawn, title = ResultTable.of("overlay", columns, rows), f"{item.sample.label}: {item.pair_label}"
     pivot = Reference("x", item.fit.pivot, "pivot")
     return Chart.of("timeline", drawn, "x=value y=share series", title, log="xy", references=(pivot,))
-
-
-def _merge_equal_curves(curves: Mapping[str, Floats], least: float) -> dict[str, Floats]:
-    """Merge curves that coincide above `least` under one name: LogNormal and Weibull often become the Power Law."""
-    drawn: dict[str, Floats] = {}
-    for name, curve in curves.items():
-        here = np.maximum(curve, least)
-        same = next(
-            (other for other, known in drawn.items() if np.abs(np.log(here / np.maximum(known, least))).max() < _SAME),
-            None,
-        )
-        if same is None:
-            drawn[name] = curve
-        else:
-            drawn = {f"{key}, {name}" if key == same else key: known for key, known in drawn.items()}
-    return drawn
 
 
 RESPONSE_TAILS = Study(

@@ -261,16 +261,6 @@ def _ceiling(jobs: Runs, facility: Facility) -> Iterator[Piece]:
         "above: jobs above [count]",
         rows[-200:],
     )
-    found = np.flatnonzero(above)[:50]
-    names = ("project", "nprocs", "node_count", "moved_bytes", "io_seconds", PER_NODE)
-    chosen = zip(found, jobs.frame.take(found).records(), strict=True)
-    yield ResultTable.of(
-        "above",
-        "job_id: job [text]; project [text]; processes [count]; nodes [count]; moved [bytes]; "
-        f"io_seconds: I/O time [seconds]; per_node [{PER_NODE}]; ceiling [{PER_NODE}]",
-        [(str(row["job_id"]), *(row[name] for name in names), float(limits[i])) for i, row in chosen],
-        "Jobs above their ceiling",
-    )
     if len(shown):
         drawn = ResultTable.of(
             "points", f"nodes [count]; per_node: performance [{PER_NODE}]; what [text]; curve [text]", points

@@ -495,7 +495,6 @@ def _sum_of(jobs: Runs, column: str) -> int:
 def _signatures(projects: list[_Project], jobs: Runs, instances: Runs) -> Iterator[Piece]:
     """Volumes, dominant activities and signatures of each project and its applications."""
     overview: list[tuple[Cell, ...]] = []
-    applications: list[tuple[Cell, ...]] = []
     for project in projects:
         own, part, nprocs = project.jobs, project.dominant, project.jobs.ints("nprocs")
         overview.append(
@@ -518,15 +517,6 @@ def _signatures(projects: list[_Project], jobs: Runs, instances: Runs) -> Iterat
                 project.median(PER_NODE),
             )
         )
-        whole = _sum_of(own, "moved_bytes")
-        for program, some in _programs(own):
-            part, nprocs = _dominant_part(_part_seconds(some)), some.ints("nprocs")
-            sizes = (some.rows, int(nprocs.min()), int(nprocs.max()))
-            volumes = (_sum_of(some, "read_bytes"), _sum_of(some, "write_bytes"))
-            share = _sum_of(some, "moved_bytes") / whole if whole else None
-            request = median(signatures(some.frame).array("request_bytes"))
-            dominant = None if part is None else _PARTS[part]
-            applications.append((project.name, program, *sizes, *volumes, share, dominant, request))
     yield ResultTable.of(
         "projects",
         "project [text]; jobs [count]; users [count]; programs [count]; processes_low: processes from [count]; "
@@ -536,14 +526,6 @@ def _signatures(projects: list[_Project], jobs: Runs, instances: Runs) -> Iterat
         "instances: runs per job, most [count]; identical: largest group of near-identical jobs [count]; "
         "per_node: per node, median [mib_per_s_per_node]",
         overview,
-    )
-    yield ResultTable.of(
-        "applications",
-        "project [text]; program [text]; jobs [count]; processes_low: processes from [count]; "
-        "processes_high: to [count]; read [bytes]; written [bytes]; share: of the project's bytes [ratio]; "
-        "dominant: most time in [text]; request: mean request, median [bytes]",
-        applications,
-        "Applications within each project",
     )
     marks = [
         (p.name, quantity_label(name, ""), words, p.share(name)) for p in projects for name, words in SIGNATURES.items()

@@ -34,7 +34,6 @@ from ioweather.stats.estimates import (
     Intervals,
     grouped_share,
     median_estimate,
-    number,
     plain,
     quantiles,
 )
@@ -244,9 +243,8 @@ _LINES: Final = (("max", "omission_corrected"), *((name, "raw") for name in ("ma
 
 @exhibit("kun19.fig5")
 def _time_lines(probed: Probed) -> Iterator[Piece]:
-    """Interval statistics over time, and the worst interval of each statistic."""
+    """Interval statistics over time, and the slowest operation of each kind."""
     rows: list[tuple[Cell, ...]] = []
-    worst: list[tuple[Cell, ...]] = []
     slowest: list[Estimate] = []
     for series in probed.series:
         for name, counting in _LINES:
@@ -258,13 +256,8 @@ def _time_lines(probed: Probed) -> Iterator[Piece]:
             times, values = cells(series.start_ns[kept]), cells(statistic[kept])
             label = name if counting == "raw" else f"{name}, {counting}"
             rows += [(t, label, v, series.label) for t, v in zip(times, values, strict=True)]
-        for counting in _countings(series):
-            peaks = [number(np.nanmax(series.counted(counting)[name])) for name in ("median", "q99", "max")]
-            worst.append((series.filesystem, series.op, counting, *peaks))
         name, peak = f"slowest_{series.op}[{series.filesystem}]", float(np.nanmax(series.statistics["max"]))
         slowest.append(plain(name, peak, "seconds", n=int(series.count.sum()), method="maximum"))
-    columns = f"{_KIND}; counted [text]; median [seconds]; q99: 99% [seconds]; max: slowest [seconds]"
-    yield ResultTable.of("worst", columns, worst, "Worst interval by statistic")
     columns = "time [time_ns]; series [text]; value: response time [seconds]; panel [text]"
     drawn, title = ResultTable.of("time_lines", columns, rows), "Median, mean, 95%, 99% and maximum per interval"
     yield Chart.of("timeline", drawn, "x=time y=value series", title, facet="panel", log="y")

@@ -92,7 +92,7 @@ _MAX_NAMED = 10
 _FULLY_RECORDED = 0.9
 _UPPER_BOUND = (
     "Targets that move similar amounts in the same step count as working together. Busy targets also coincide by "
-    "chance (see pat19.fig11), so a degree is an upper bound of the number of stripes that applications use."
+    "chance, so a degree is an upper bound of the number of stripes that applications use."
 )
 MODEST = 0.75  # pat19: "max CPU utilization is lower than 75%"
 METADATA = ("open_ops", "close_ops")
@@ -271,7 +271,7 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
         return intervals.estimate(name, "ratio", sums, lambda s: 1 - s[:, place] / s[:, 0], n=n, scale="logit")
 
     rows: list[tuple[Cell, ...]] = []
-    means, chance = [], []
+    means = []
     both = np.zeros((intervals.units, WIDTH))
     for way in WAYS:
         counts, sums = _parallelism(climate, way), _parallelism_by_unit(climate, way)
@@ -282,10 +282,6 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
         degrees, share = counts.cdf()
         last = int(np.flatnonzero(counts.histogram).max(initial=1))
         rows += [(way, int(d), float(s)) for d, s in zip(degrees[:last], share[:last], strict=True)]
-        # What is left when each target's time line is turned against the others': no application makes that.
-        turned = sums_by_unit(climate.targets.chance[TRAFFIC[WAYS.index(way)]].per_interval, intervals.unit)
-        chance.append(intervals.estimate(f"chance_mean_{way}", "count", turned, _mean_degree, n=n, scale="log"))
-        yield chance[-1]
     total = int(both[:, 0].sum())
     yield [below(both, degree, f"below_ratio[{degree}]", total) for degree in (10, 20)]
     if targets >= LEAST_TARGETS:
@@ -298,9 +294,6 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
     read, write = (mean.value or 0.0 for mean in means)
     text = f"On average, {read:.2f} of {targets} targets read similar amounts in the same step"
     yield Finding(f"{text}, and {write:.2f} write similar amounts.", name="degree")
-    by_chance = " and ".join(f"{each.value or 0.0:.2f}" for each in chance)
-    text = f"If each target is shifted in time independently, the mean degrees are {by_chance}."
-    yield Finding(f"{text} This part is due to chance.", name="chance_degree")
     yield climate.caveats, _UPPER_BOUND, climate.coverage()
 
 
