@@ -118,8 +118,6 @@ _SEEN: Final = 0.75
 # [ours] Advice on the start needs a gain of a twentieth over a fortnight of judged days, else it may be chance.
 WORTH_IT: Final = 0.05
 LEAST_DAYS: Final = 14
-# [ours] Intervals that held less often than intended by this share are too narrow.
-_TOO_NARROW: Final = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,19 +280,13 @@ def _facts(history: History, forecasts: Sequence[Horizon], zone: dt.tzinfo) -> I
 
 
 def _findings(forecasts: Sequence[Horizon]) -> Iterator[Finding]:
-    """Yield up to which horizon the present value forecasts better, and where intervals are too narrow."""
+    """Yield up to which horizon the present value forecasts better."""
     persistent = [at.minutes for at in forecasts if at.by == CANDIDATES[PERSISTENCE]]
     text = "In the past, 'as usual' had smaller errors at every horizon."
     if persistent:
         text = f"In the past, 'as now' had smaller errors than 'as usual' up to {max(persistent)} minutes ahead."
     if any(at.n for at in forecasts):
         yield Finding(text, name="record")
-    if off := [str(at.minutes) for at in forecasts if at.coverage is not None and at.coverage < LEVEL - _TOO_NARROW]:
-        text = (
-            f"Intervals {', '.join(off)} minutes ahead are too narrow: they contained the actual value less often "
-            "than intended."
-        )
-        yield Finding(text, name="narrow_intervals")
 
 
 def forecast_exhibit(history: History, forecasts: Sequence[Horizon]) -> Exhibit:

@@ -121,20 +121,6 @@ def _sampling(samples: Samples) -> Iterator[Piece]:
     yield () if known else ("The rows contain no run names, so runs cannot be counted.",), samples.coverage
 
 
-def _summary(shown: Sequence[ResponseSample]) -> ResultTable:
-    """Fastest, median, q90, q99, slowest and variation of each sample."""
-    rows: list[tuple[Cell, ...]] = []
-    for sample in shown:
-        quantiles = [float(q) for q in np.quantile(sample.seconds, (0.0, 0.5, 0.9, 0.99, 1.0))]
-        rows.append((sample.label, sample.n, *quantiles, _variation_percent(sample)))
-    return ResultTable.of(
-        "samples",
-        "sample [text]; n [count]; fastest [seconds]; median [seconds]; q90 [seconds]; q99 [seconds]; "
-        "slowest [seconds]; variation: variation (CoV) [percent]",
-        rows,
-    )
-
-
 def _variation_percent(sample: ResponseSample) -> float:
     """Standard deviation over mean, in percent."""
     return float(sample.seconds.std() / sample.seconds.mean() * 100)
@@ -160,7 +146,7 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Pi
     columns = "time [time_ns]; place [text]; op [text]; seconds: response time [seconds]; panel [text]"
     title = f"Requests of {format_bytes(shown[0].request_bytes)}"
     drawn = ResultTable.of("over_time", columns, rows)
-    yield _summary(shown), Chart.of("scatter", drawn, "x=time y=seconds", title, facet="panel", log="y")
+    yield Chart.of("scatter", drawn, "x=time y=seconds", title, facet="panel", log="y")
     # The paper: the cache smooths and shortens reads, and does little for the variability of writes.
     by_key = {(s.filesystem, s.op, s.mode): s for s in shown}
     paired: set[str] = set()
@@ -182,7 +168,7 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Pi
             yield Estimate(lasting, before.value / after.value, "factor", *ends, LEVEL, uncached.n, "ratio of medians")
         first, last = (f"{_variation_percent(each):.0f}%" for each in (uncached, by_key[filesystem, op, "cache"]))
         yield Finding(f"On {filesystem}, the cache {effect}; variation changes from {first} to {last}.", name="cache")
-    yield "The chart shows the fastest and the slowest request of each time step. The table counts all requests."
+    yield "The chart shows the fastest and the slowest request of each time step."
     yield samples.coverage
 
 
@@ -213,8 +199,8 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[P
         yield Finding(f"{sample.label}: the histogram {side} (skewness {skew:.3g}).", name="skewness")
     columns = "panel [text]; low: response time [seconds]; high [seconds]; share: share of requests [ratio]"
     drawn, title = ResultTable.of("histogram", columns, rows), f"Requests of {format_bytes(shown[0].request_bytes)}"
-    yield _summary(shown), Chart.of("histogram", drawn, "low high y=share", title, facet="panel", log="x")
-    yield f"The histograms end at the largest {_SHOWN:.0%} quantile. The table lists the slowest request."
+    yield Chart.of("histogram", drawn, "low high y=share", title, facet="panel", log="x")
+    yield f"The histograms end at the largest {_SHOWN:.0%} quantile."
     yield samples.coverage
 
 

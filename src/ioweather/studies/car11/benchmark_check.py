@@ -128,22 +128,6 @@ def _bandwidths(runs: Runs, checks: list[_Check], states: Counter[str]) -> Itera
         rows,
     )
     if checks:
-        kinds = [f"{c.pattern} {c.verb}" for c in checks]
-        measured = [c.measured.bytes_per_s / MIB for c in checks]
-        ends = (min(measured), max(measured))
-        points = ResultTable.of(
-            "points",
-            "actual: the benchmark's own [mib_per_s]; estimated: ours [mib_per_s]; kind [text]; curve [text]",
-            (
-                *(
-                    (c.measured.bytes_per_s / MIB, c.ours / MIB, kind, None)
-                    for c, kind in zip(checks, kinds, strict=True)
-                ),
-                *((end, end, None, "equal") for end in ends),
-            ),
-        )
-        title = "Bandwidth: reported and estimated"
-        yield Chart.of("scatter", points, "x=actual y=estimated series=kind curve", title, log="xy")
         yield Finding(
             f"{agreeing} of {len(checks)} bandwidths are within 3% of the benchmark's own result. "
             f"{len(differing) - left} differ for a cause shown in the log, and {left} are unexplained.",

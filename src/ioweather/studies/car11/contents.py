@@ -193,14 +193,6 @@ class Drift:
         """Student's t at this central level."""
         return -float(stdtrit(self.steps - 1, (1 - level) / 2))
 
-    def rate_interval(self, level: float) -> tuple[float, float] | None:
-        """Return the interval of the rate; None with fewer than three observations."""
-        if self.variance is None:
-            return None
-        # mu = sum(dN) / T has variance s2 / T.
-        half = self._quantile(level) * math.sqrt(self.variance / self.span)
-        return self.rate - half, self.rate + half
-
     def reaches(self, distance: float) -> float | None:
         """Time until it has grown by `distance`; None if the number does not grow."""
         if distance <= 0:
@@ -404,10 +396,7 @@ def _forecast(scans: Scans, files: list[int], target: int | None) -> Iterator[Pi
     growth, last_ns = Drift.of(moments / DAY_NS, np.array(files)), int(moments[-1])
     goal = target or (int(10 ** (math.floor(math.log10(files[-1])) + 1)) if files[-1] > 0 else 10)
     if growth is not None:
-        bounds = growth.rate_interval(LEVEL)
-        low, high = bounds or (None, None)
-        level, method = (LEVEL, _DRIFT) if bounds else (None, _TWO_SCANS)
-        yield Estimate("files_per_day", growth.rate, "count", low, high, level, growth.steps, method)
+        yield plain("files_per_day", growth.rate, "count", n=growth.steps, method="from the first to the last scan")
     yield plain("files_forecast", goal, "count", method="requested number, or the next power of ten")
     date = _date_reached("files_forecast_month", growth, goal - files[-1], last_ns) if growth is not None else None
     if growth is not None and date is not None:

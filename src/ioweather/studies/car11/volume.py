@@ -18,7 +18,6 @@ from ioweather.core.contracts import Params, Study
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Ints
 from ioweather.core.results import (
-    Cell,
     Chart,
     Coverage,
     Estimate,
@@ -26,7 +25,6 @@ from ioweather.core.results import (
     Finding,
     Piece,
     Reference,
-    ResultTable,
     exhibit,
 )
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_ratio, format_seconds, names_of
@@ -91,24 +89,7 @@ def _throughput(steps: Steps, facility: Facility) -> Iterator[Piece]:
     windows = [w for w in facility.maintenance if w.start_ns < end_ns and w.end_ns > steps.start_ns]
     missing = gaps(steps.usable)
     longest = sorted(sorted(missing, key=lambda gap: gap[0] - gap[1])[:_MAX_SHADES])
-    rows: list[tuple[Cell, ...]] = []
-    for window in windows:
-        inside = (steps.times_ns >= window.start_ns) & (steps.times_ns < window.end_ns) & steps.usable
-        mean = float(rates["combined"][inside].mean()) if inside.any() else None
-        rows.append((window.label or "maintenance", window.start_ns, window.end_ns, mean))
-    yield ResultTable.of(
-        "maintenance",
-        "label: window [text]; start: from [time_ns]; end: to [time_ns]; mean: mean throughput in it [bytes_per_s]",
-        rows,
-        "Maintenance windows in the facility file",
-    )
     times = [tuple(steps.start_ns + step * steps.step_ns for step in gap) for gap in longest]
-    yield ResultTable.of(
-        "gaps",
-        "start: from [time_ns]; end: to [time_ns]; length: length [seconds]",
-        ((*ends, (b - a) * seconds) for ends, (a, b) in zip(times, longest, strict=True)),
-        f"The {len(longest)} longest of {len(missing)} gaps",
-    )
     shades = [shaded(w.start_ns, w.end_ns, w.label or "maintenance") for w in windows[:_MAX_SHADES]]
     shades += [shaded(start, end, "no data") for start, end in times]
     line = timeline_table("throughput", steps.times_ns, rates, "throughput", "bytes_per_s")
