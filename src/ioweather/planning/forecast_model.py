@@ -264,19 +264,15 @@ def _skill_of_sums(sums: Floats) -> Any:
 
 
 def _facts(history: History, forecasts: Sequence[Horizon], zone: dt.tzinfo) -> Iterator[FactGroup]:
-    """Yield the expected values, and the record of each horizon."""
+    """Yield the expected values."""
     width, until = format_seconds(history.window_ns / 1e9), format_time_ns(history.end_ns, zone)
     now = Fact("now", "now", float(history.values[-1]), history.unit, note=f"{width} until {until[:16]}{until[19:]}")
-    values, record = [now], []
+    values = [now]
     for at in forecasts:
         name, label = f"in_{at.minutes}_min", f"in {at.minutes} min"
         expected = f"{history.range_of(at) or 'no interval yet'}, {BY[at.by]}"
         values.append(Fact(name, label, at.value, history.unit, note=expected))
-        if at.skill.value is not None and at.coverage is not None:
-            note = f"smaller errors than 'as usual'; {at.coverage:.0%} of values in the interval (nominal: {LEVEL:.0%})"
-            record.append(Fact(name, label, f"{at.skill.value:.0%}".replace("-0%", "0%"), note=note))
     yield FactGroup("expected", f"{history.title}, in windows of {width}", tuple(values))
-    yield FactGroup("record", "Past forecasts", tuple(record))
 
 
 def _findings(forecasts: Sequence[Horizon]) -> Iterator[Finding]:

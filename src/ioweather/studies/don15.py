@@ -63,10 +63,9 @@ from ioweather.facts.response_samples import (
 )
 from ioweather.stats.dependence import midranks
 from ioweather.stats.estimates import LEVEL, effective_sample, grouped_share, mean_estimate, median_estimate, plain
-from ioweather.stats.families import Law
 from ioweather.stats.mixture import HEADS, TAILS, fit_mixture, fits_no_better
 from ioweather.stats.summary_tables import MAX_ROWS, cdf_table, cells, thin
-from ioweather.stats.tail_fits import WHOLE_FAMILIES, fit_whole, largest_gap, sample_of
+from ioweather.stats.tail_fits import WHOLE_FAMILIES, fit_whole
 from ioweather.topics.source import DataSource
 
 _BINS: Final = 40
@@ -541,7 +540,7 @@ def _winners(
         yield _share_of_samples(f"tail_{name}_ratio_by_aic", [each == name for each in tails_by_aic], used)
     either = [each in ("weibull", "gamma") for each in tails_by_aic]
     yield _share_of_samples("tail_weibull_gamma_ratio_by_aic", either, used)
-    around, optimal, gains = [], [], []
+    around, optimal = [], []
     winners: list[tuple[Cell, ...]] = []
     for item in fitted:
         best, fit, seconds = item.fit.best, item.fit, item.sample.seconds
@@ -550,10 +549,6 @@ def _winners(
         reach = float(ndtri((1 + _AROUND) / 2)) * head.std()
         around.append(float(np.mean(np.abs(head - head.mean()) <= reach)))
         optimal.append(float(np.mean(head < head.mean() - reach)))
-        # Distance from all times of the single Normal that others assume, and of the mixture.
-        laws = (Law("normal", float(seconds.mean()), float(seconds.std())), fit.distribution)
-        one, both = (largest_gap(sample_of(seconds), law)[0] for law in laws)
-        gains.append(one / both)
         alpha = next((pair.tail.parameters["alpha"] for pair in fit.pairs if pair.tail.name == "power_law"), None)
         families = (FAMILY_LABELS[best.head.name], FAMILY_LABELS[best.tail.name])
         by_aic = FAMILY_LABELS[fit.best_by_aic.tail.name]
@@ -575,9 +570,7 @@ def _winners(
     # The distance favours the families that contain the power law as a limit; AIC charges for their parameter.
     aic, power = tails_by_aic.count("power_law"), tails.count("power_law")
     text = f"The Power Law is the best tail in {aic} of {n} samples by AIC, and in {power} samples by distance."
-    yield Finding(text, name="tail_family")
-    text = f"Head and tail together are {np.median(gains):.2g}x closer to the data than a single Normal (median)."
-    yield Finding(text, name="distance"), caveats
+    yield Finding(text, name="tail_family"), caveats
     yield (
         "The distance alone does not separate families that are close to the power law, so AIC is shown too. In "
         "very large samples, small departures rule out every family. The distance shows how small they are."

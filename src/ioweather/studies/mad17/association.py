@@ -649,13 +649,6 @@ def _files(data: AssociationData, row: int) -> Iterator[Piece]:
         )
         title = f"First and last access to each file: {_run_label(data, row)}"
         yield Chart.of("scatter", ResultTable.of("files", columns, rows), "x=time y=file series curve", title)
-        span = spans.median_span_seconds()
-        longer, sharper = ("longer", "is hardly") if span / data.grid.step_seconds >= 1 else ("shorter", "can be")
-        yield Finding(
-            f"The median file is accessed over {format_seconds(span)}, {longer} than a sampling interval, so PsiD "
-            f"{sharper} more precise than Psi.",
-            name="access_times",
-        )
     else:
         yield Finding("This run moved no data.", "undecided", name="no_io")
     yield data.caveats, data.coverage

@@ -43,7 +43,6 @@ from ioweather.stats.series import (
     DEGREES,
     PAPER_TARGETS,
     TOLERANCE,
-    N,
     ParallelismCounts,
     coefficient_of_variation,
     correlation,
@@ -89,7 +88,6 @@ TABLE_DEGREES = (10, 25, 50, 75, 100)
 WIDTH = 2 + 2 * len(DEGREES)  # of the counts of an interval
 LEAST_TARGETS = 50  # [ours] with fewer targets, 8% is about one target
 _MAX_NAMED = 10
-_FULLY_RECORDED = 0.9
 _UPPER_BOUND = (
     "Targets that move similar amounts in the same step count as working together. Busy targets also coincide by "
     "chance, so a degree is an upper bound of the number of stripes that applications use."
@@ -161,15 +159,6 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
             climate.advice.append(advice)
             yield advice
     yield climate.caveats
-    # Targets with short records have moved less for that reason alone.
-    steps = climate.targets.nearest["read"][..., N].sum(axis=0)
-    short = [names[i] for i in np.flatnonzero(steps < _FULLY_RECORDED * steps.max(initial=0.0))]
-    if short:
-        named = ", ".join(short[:_MAX_NAMED]) + (", ..." if len(short) > _MAX_NAMED else "")
-        yield (
-            f"{len(short)} were recorded for less than {_FULLY_RECORDED:.0%} of the time of other targets ({named}), "
-            "which alone lowers their totals."
-        )
     yield climate.coverage()
 
 
@@ -206,11 +195,7 @@ def target_correlations(climate: Climate) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
     for (pair, window), values in lags.items():
         label = "reads then writes" if pair == "cross" else f"{pair}s with themselves"
-        for lag, row in enumerate(values):
-            known = row[~np.isnan(row)]
-            if len(known):
-                q05, q50, q95 = (float(q) for q in np.quantile(known, (0.05, 0.5, 0.95)))
-                rows.append((label, climate.span(window), lag, q05, q50, q95))
+        rows += ((label, climate.span(window), lag, *band) for lag, band in _bands_by_lag(values))
     columns = (
         "pair [text]; window [text]; lag: lag in windows; q05: 5% of targets below; q50: correlation; q95: 95% below"
     )
@@ -230,6 +215,14 @@ def target_correlations(climate: Climate) -> Iterator[Piece]:
                 text = f"To predict {way}s on one target, look at its last {enough}."
             climate.advice.append(Finding(text, "undecided", name="target_history"))
     yield climate.caveats, climate.coverage()
+
+
+def _bands_by_lag(values: Floats) -> Iterator[tuple[int, tuple[float, ...]]]:
+    """Yield each lag with the 5%, 50% and 95% quantiles over components; a lag without known values is left out."""
+    for lag, row in enumerate(values):
+        known = row[~np.isnan(row)]
+        if len(known):
+            yield lag, tuple(np.quantile(known, (0.05, 0.5, 0.95)).tolist())
 
 
 def _median_known(values: Floats) -> Floats:
@@ -325,15 +318,6 @@ def high_phase_counts(climate: Climate) -> Iterator[Piece]:
             yield Estimate(f"clusters_write[{key}]", write, "count", n=climate.n, method="exact count"), more
             label = f"≥ {scaled(degree, targets)} ({key})" if here else f"≥ {degree}"
             rows.append((label, float(read), float(write), more.value, more.low, more.high))
-            # The lowest degree is the paper's claim; the others only say more of it.
-            if not here and degree != TABLE_DEGREES[0] and more.value is not None:
-                words = f"In high phases, writes reach a degree {key}"
-                yield directed(
-                    more,
-                    0.0,
-                    f"{words} more often than reads, by {more.value:.0%}.",
-                    f"{words} less often than reads, by {-more.value:.0%}.",
-                )
         title = f"Degrees scaled to {targets} targets" if here else ""
         yield ResultTable("scaled_degrees" if here else "degrees", columns, tuple(rows), title)
     yield climate.caveats, _UPPER_BOUND
@@ -463,14 +447,10 @@ def _load_correlation(
     rows: list[tuple[Cell, ...]] = []
     for window, values in load.lags.items():
         word = span(window, step_ns)
-        for lag, row in enumerate(values):
-            known = row[~np.isnan(row)]
-            if not len(known):
-                continue
-            q05, q50, q95 = (float(q) for q in np.quantile(known, (0.05, 0.5, 0.95)))
-            rows.append((word, lag, q05, q50, q95))
+        for lag, band in _bands_by_lag(values):
+            rows.append((word, lag, *band))
             if lag in (1, LAGS):
-                yield plain(f"lag{lag}_median[{word}]", q50, "", n=n, method="median over servers")
+                yield plain(f"lag{lag}_median[{word}]", band[1], "", n=n, method="median over servers")
     drawn = ResultTable.of(
         "lags", "window [text]; lag: lag in windows; q05: 5% of servers below; q50: correlation; q95: 95% below", rows
     )

@@ -48,7 +48,6 @@ PAIRS: Mapping[str, tuple[str, str]] = {"read": (READ, READ), "write": (WRITE, W
 NEAREST_LAG: Mapping[str, int] = {"read": 1, "write": 1, "cross": 0}
 # [ours] The paper speaks of weak and high correlation without a number.
 HIGH_CORRELATION = 0.5
-WEAK_CORRELATION = 0.3
 _STRETCH_DAYS = 5
 _LEAD = LAGS * WINDOWS[-1]  # steps before a stretch that its first steps are correlated with
 _SHUTDOWN = f"no data moved for {format_seconds(SHUTDOWN_SECONDS)}"

@@ -36,7 +36,7 @@ from ioweather.stats.series import (
 )
 from ioweather.stats.summary_tables import cdf_table, cumulative_table, table
 from ioweather.stats.system_grid import MIN_COVERAGE, Steps, local_clock
-from ioweather.studies.pat19.matrices import HIGH_CORRELATION, LAGS, WAYS, WEAK_CORRELATION, WINDOWS, Climate, span
+from ioweather.studies.pat19.matrices import HIGH_CORRELATION, LAGS, WAYS, WINDOWS, Climate, span
 
 _SHORT_SECONDS = 300  # pat19 section 7: "over 80% of high I/O phases last 5 minutes or less"
 # Upper edges of the bins of phase lengths, in steps.
@@ -220,14 +220,6 @@ def system_correlations(climate: Climate) -> Iterator[Piece]:
     series = {way: climate.way(way) for way in WAYS}
     chart, estimates = correlate(series, climate.system.step_ns, climate.intervals)
     yield chart, list(estimates.values()), autocorrelation_findings(estimates, WAYS, climate.span(WINDOWS[-1]))
-    widest = max((estimates[f"cross[{climate.span(window)}]"] for window in WINDOWS), key=lambda e: e.value or 0.0)
-    words, value = "Reads and writes of the system", widest.value or 0.0
-    yield directed(
-        widest,
-        WEAK_CORRELATION,
-        f"{words} are correlated (|r| up to {value:.2f}).",
-        f"{words} are not correlated (|r| at most {value:.2f} for all windows and lags).",
-    )
     # The shortest window that surely predicts the next one, for each direction.
     for way in WAYS:
         lows = {climate.span(window): estimates[f"auto_{way}[{climate.span(window)}]"].low for window in WINDOWS}
