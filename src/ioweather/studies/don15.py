@@ -192,10 +192,6 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[P
             continue
         skew = shape.skewness
         yield plain(f"skewness[{sample.label}]", skew, "", n=sample.n, method="third standardised moment")
-        # Twice the standard error that a Normal sample of this size would have.
-        certain = abs(skew) > 2 * shape.skewness_error
-        side = f"is skewed to the {'right' if skew > 0 else 'left'}" if certain else "may be symmetrical"
-        yield Finding(f"{sample.label}: the histogram {side} (skewness {skew:.3g}).", name="skewness")
     columns = "panel [text]; low: response time [seconds]; high [seconds]; share: share of requests [ratio]"
     drawn, title = ResultTable.of("histogram", columns, rows), f"Requests of {format_bytes(shown[0].request_bytes)}"
     yield Chart.of("histogram", drawn, "low high y=share", title, facet="panel", log="x")

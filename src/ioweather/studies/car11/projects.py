@@ -392,9 +392,6 @@ def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterato
         rows,
     )
     yield sizes
-    if len(rows) > 1:
-        drawn, title = relabelled(sizes, per_node="mean performance"), "Performance per node by job size"
-        yield Chart.of("scatter", drawn, "x=nodes y=per_node size=jobs", title, log="xy")
     yield MEANS_OF_JOBS, CLOSE_IS_METADATA, above, jobs.node_caveats, jobs.node_coverage
 
 

@@ -311,14 +311,10 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
         slowdown = series.slowdown(probed.baseline_ns)
         known, (date, _, weekday) = np.isfinite(slowdown), local_clock(series.start_ns, zone)
         slow = (slowdown >= threshold).astype(np.float64)
-        whole = grouped_share("all", slow[known], known[known], date[known], "day")
         for day, name in enumerate(_WEEKDAYS):
             mine = known & (weekday == day)
             share = grouped_share(name, slow[mine], mine[mine], date[mine], "day")
             by_day.append((series.label, name, share.value, share.low, share.high, share.n))
-            if share.low is not None and whole.high is not None and share.low > whole.high:
-                text = f"{series.label} is slow more often on {name}s ({share.value:.0%} of intervals)."
-                yield Finding(text, name="slow_weekday")
     yield _weekday_spread(probed, zone)
     week = ResultTable.of(
         "weekdays",

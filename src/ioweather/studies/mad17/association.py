@@ -109,7 +109,7 @@ def table_exhibits(data: AssociationData) -> Iterator[Exhibit]:
     by_volume = [_pair_volume_with_time(data, group, way, "psid", "d_d") for group in data.shown for way in _WAYS]
     yield _during_io_table(data, by_volume)
     yield _metadata_table(data)
-    yield _monitored_table(data, by_volume)
+    yield _monitored_table(data)
 
 
 def _pair_volume_with_time(data: AssociationData, group: int, way: str, prefix: str, time: str) -> Pairing:
@@ -218,7 +218,7 @@ def _metadata_table(data: AssociationData) -> Iterator[Piece]:
 
 
 @exhibit("mad17.monitored")
-def _monitored_table(data: AssociationData, by_volume: list[Pairing]) -> Iterator[Piece]:
+def _monitored_table(data: AssociationData) -> Iterator[Piece]:
     """Association for files on monitored mounts only, and whether this restriction helps.
 
     If all files of a group are on monitored mounts, PsiI and D_I equal PsiD and D_D.
@@ -250,12 +250,7 @@ def _monitored_table(data: AssociationData, by_volume: list[Pairing]) -> Iterato
             by = f"(Spearman with reads changes by {value:+.2f}, {low:+.2f} to {high:+.2f})"
             text = f"{name}: restricting to monitored mounts {words} {by}."
             changes.append(Finding(text, name="monitored_change"))
-    alike = [data.all_monitored(group) for group in data.shown for _ in _WAYS]
-    orders = [(group, way) for group in data.shown for way in _WAYS]
-    pairs = [
-        known if same else _pair_volume_with_time(data, group, way, "psii", "d_i")
-        for (group, way), known, same in zip(orders, by_volume, alike, strict=True)
-    ]
+    pairs = [_pair_volume_with_time(data, group, way, "psii", "d_i") for group in data.shown for way in _WAYS]
     yield changes, SHARED_STEPS, _coefficients(data, pairs, "D_I", "PsiI")
 
 
@@ -424,12 +419,6 @@ def _steps_used(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
     yield made
     if rows:
         yield Chart.of("timeline", made, "x=interval y=steps series=group", "Sampling intervals with I/O")
-    for name in map(data.name, data.shown):
-        own = [(steps, format_seconds(seconds)) for seconds, group, steps, _ in rows if group == name]
-        if len(own) > 1:
-            (fine, finest), (coarse, coarsest) = own[0], own[-1]
-            text = f"{name}: its I/O covers {fine:.3g} intervals of {finest}, or {coarse:.3g} of {coarsest}."
-            yield Finding(text, name="steps_used")
     yield data.caveats, data.coverage
 
 

@@ -92,11 +92,6 @@ class AssociationData:
         rows = np.flatnonzero((self.groups.of_run == group) & self.complete)
         return np.asarray(rows[np.argsort(self._times[rows], kind="stable")], np.int64)
 
-    def all_monitored(self, group: int) -> bool:
-        """Return whether all files of a group are on monitored mounts."""
-        monitored = self.spans.of_runs(self.members(group)).monitored
-        return monitored is not None and bool(monitored.all())
-
     @cached_property
     def shown(self) -> list[int]:
         """The chosen group, then the largest others."""

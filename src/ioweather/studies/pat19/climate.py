@@ -354,9 +354,7 @@ def sensitivity(climate: Climate) -> Iterator[Piece]:
             name = f"mean_{way}[{climate.span(window)}]"
             made.append(own.estimate(name, "count", sums, _mean_degree, n=int(sums[:, 0].sum()), scale="log"))
         means[way] = [estimate.value for estimate in made]
-        value, in_high, tolerant = (estimate.value or 0.0 for estimate in made[:3])
-        text = f"The mean {way} degree is {value:.2f}; with a tolerance of {wide}, it is {tolerant:.2f}"
-        yield made, Finding(f"{text}, and in high phases {in_high:.2f}.", name="tolerance")
+        yield made
     both = np.concatenate([high["read"][:, :2], high["write"][:, :2]], axis=1)
     yield intervals.estimate(
         "mean_high_phases_write_minus_read",
