@@ -203,7 +203,6 @@ def forecast_answer(
     if main.low is None:
         expected = f"in {main.minutes} minutes {BY[main.by]}; too little history for an interval"
     days = len(seen.values) * window_ns / DAY_NS
-    short = "With less than two weeks of history, the usual value of an hour of the week is uncertain."
     return replace(
         answer,
         headline=f"{seen.title}: {format_value(now, seen.unit)} now, {expected}.",
@@ -213,7 +212,6 @@ def forecast_answer(
         caveats=(
             *seen.notes,
             f"The forecast uses {days:.1f} days of history. Hours of the week are in {zone_name}.",
-            *([short] if days < 14 else []),
             f"Errors are computed on {'log(1 + MiB/s)' if seen.of == 'load' else 'the logarithm'}. A value 'in 60 "
             "min' is for the window that ends then. The forecast ignores future jobs.",
         ),

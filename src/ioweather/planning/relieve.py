@@ -174,7 +174,7 @@ def _write_headline(outcome: RelieveOutcome) -> str:
 
 
 def _list_limits(outcome: RelieveOutcome) -> Iterator[Finding]:
-    """Yield that some files have no command, and that the known files are not enough."""
+    """Yield that some files have no command."""
     several = sum(file.command is None for file in outcome.files)
     if several:
         yield Finding(
@@ -184,8 +184,6 @@ def _list_limits(outcome: RelieveOutcome) -> Iterator[Finding]:
             "undecided",
             name="no_command",
         )
-    if outcome.excess_bytes and not outcome.is_enough:
-        yield Finding("The known files account for only part of the excess.", "undecided", name="not_enough")
 
 
 def choose_fewest(amounts: Floats, wanted: float) -> Indices:

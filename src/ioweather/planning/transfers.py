@@ -24,6 +24,7 @@ from ioweather.core.units import MIB, format_bytes, format_seconds, parse_size
 from ioweather.facts.response_samples import (
     PROBABILITIES,
     WIDEST,
+    WORTH_IT,
     FittedSample,
     ResponseSample,
     Samples,
@@ -359,6 +360,9 @@ def _describe_times(predictions: Sequence[WidthPrediction], chosen: WidthPredict
 
 def _compare_widths(predictions: Sequence[WidthPrediction], chosen: WidthPrediction, fastest: int) -> Iterator[Finding]:
     """Yield that the fastest width is hardly faster, and from which width slow transfers get slower again."""
+    if fastest != chosen.width:
+        text = f"{fastest} stripes would be less than {WORTH_IT:.0%} faster (90th percentile) and use more targets."
+        yield Finding(text, name="wider_not_worth_it")
     slow = 1.1 * chosen.seconds(0.99)
     wider = [each.width for each in predictions if each.width > chosen.width and each.seconds(0.99) > slow]
     if wider:

@@ -132,9 +132,6 @@ def _interfaces(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
         yield Finding(text, name="libraries")
     else:
         yield Finding("No job used a high-level library.", name="no_libraries")
-    if used["MPI-IO"].any() and everything:
-        text = f"{used['MPI-IO'].mean():.0%} of jobs used MPI-IO, which moved {ratios['MPI-IO']:.0%} of the data."
-        yield Finding(text, name="mpiio")
     yield (
         "A job counts under every interface that it called directly, so job shares add up to more than 100%. Each "
         "byte counts once, at the highest layer."
@@ -243,7 +240,6 @@ def _files(runs: Runs) -> Iterator[Piece]:
         )
     seen = [f"{count:,} {name}" for name, count in zip(_CATEGORIES, counts, strict=True) if count]
     yield Finding(f"Of {n:,} application runs: {', '.join(seen)}.", name="files_per_run")
-    yield Finding(f"Runs access up to {format_value(most, 'count')} files per process.", name="most_files_per_process")
     yield (
         f"N:1 means up to {_FEW_FILES} files at any size, N:N means at least one file per process, and N:M is in "
         "between."

@@ -18,7 +18,7 @@ from ioweather.core.contracts import Params, Study
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piece, ResultTable, exhibit
-from ioweather.core.units import MIB, format_ratio
+from ioweather.core.units import MIB
 from ioweather.facts.bandwidth import (
     TOLERANCE,
     Measured,
@@ -219,12 +219,6 @@ def _ceiling(jobs: Runs, facility: Facility) -> Iterator[Piece]:
         if outliers:
             text = f"{outliers:,} of {n:,} jobs exceed their ceiling: their I/O is sparse or comes from a cache."
         yield Finding(text, name="above_ceiling")
-        share = rates[there] / limits[there]
-        text = f"The median job reaches {format_ratio(np.nanmedian(share))} of its ceiling."
-        yield Finding(text, name="near_ceiling")
-    else:
-        text = "Without the limits of this facility it is unknown whether jobs reach the ceiling."
-        yield Finding(text, "undecided", name="ceiling_unknown")
     rows: list[tuple[Cell, ...]] = []
     points: list[tuple[Cell, ...]] = []
     shown = np.flatnonzero(there & (rates > 0))

@@ -136,7 +136,6 @@ def _access_sizes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
     for name in shown:
         part = jobs.of_project(name)
-        words = []
         for direction, bins in (("read", READ_BINS), ("write", WRITE_BINS)):
             counts = np.stack([part.ints(column) for column in bins], axis=1).astype(np.float64)
             counts = counts[counts.sum(axis=1) > 0]
@@ -145,10 +144,6 @@ def _access_sizes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
                 pooled = counts.sum(axis=0) / counts.sum()
                 shares = zip(BIN_LABELS, mean.tolist(), pooled.tolist(), strict=True)
                 rows += [(name, direction, label, m, p, len(counts)) for label, m, p in shares]
-                common = int(np.argmax(mean))
-                words.append(f"{mean[common]:.0%} of the {direction}s have {BIN_LABELS[common]} bytes")
-        if words:
-            yield Finding(f"{name}: in the mean job, {', '.join(words)}.", name="access_sizes")
     sizes = ResultTable.of(
         "access_sizes",
         "project [text]; direction [text]; size: bytes [text]; share: share of accesses, mean over jobs [ratio]; "

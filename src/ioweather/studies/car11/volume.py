@@ -105,8 +105,6 @@ def _throughput(steps: Steps, facility: Facility) -> Iterator[Piece]:
     if missing:
         lost, plural = sum(b - a for a, b in missing) * seconds, "s" if len(missing) > 1 else ""
         yield Finding(f"{len(missing)} gap{plural} without usable data, {format_seconds(lost)} in total.", name="gaps")
-    if windows:
-        yield Finding(f"{len(windows)} maintenance windows fall into the period.", name="maintenance")
     yield SERVER_TRAFFIC, steps.coverage("intervals")
 
 
@@ -132,7 +130,6 @@ def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesy
     else:
         yield below_third("below_third_of_nominal_ratio", statistic=lambda s: s[:, 3] / s[:, 0])
         yield plain("peak_of_nominal_ratio", peak / nominal, "ratio", n=n, method="maximum")
-        yield Finding(f"The observed peak is {peak / nominal:.0%} of the nominal peak.", name="nominal_peak")
         lines.append(Reference("x", THIRD * nominal, "33% of the nominal peak"))
     drawn = cdf_table("distribution", {"combined": combined}, "throughput", "bytes_per_s")
     title = f"Throughput per interval of {format_seconds(steps.step_seconds)}"
@@ -279,7 +276,6 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
         for name, chosen in (
             ("read_ratio_before_change", use[: change.index]),
             ("read_ratio_after_change", use[change.index :][:_AFTER_DAYS]),
-            ("read_ratio_after_change[to the end]", use[change.index :]),
         ):
             side = Intervals(np.ones(len(chosen), np.bool_), DAY_NS, unit=1, unit_name="day")
             sums = np.stack([reads[chosen], writes[chosen]], axis=1)

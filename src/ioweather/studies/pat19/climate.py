@@ -122,10 +122,6 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
         rho = rank_correlation(amounts[:half].sum(axis=0), amounts[half:].sum(axis=0)) if half else math.nan
         lasting = rank_estimate(f"persistence_{way}", rho, n, "Spearman of first and second half over components")
         yield lasting
-        if way == "write":
-            words, shown = "The order of targets by writes", f"{lasting.value or 0.0:.2f}"
-            lasts = f"{words} is stable (rank correlation of the two halves: {shown})."
-            yield directed(lasting, 0.0, lasts, f"{words} is not stable (rank correlation: {shown}).")
     both = np.stack([per_unit["read"], per_unit["write"]], axis=1)
     yield intervals.estimate(
         "rank_correlation", "", both, lambda s: rank_correlation(s[:, 0], s[:, 1]), n=n, scale="fisher"

@@ -15,7 +15,7 @@ import numpy as np
 from ioweather.core.choices import TRAFFIC
 from ioweather.core.frames import Floats, Ints
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
-from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_ratio, format_seconds
+from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_seconds
 from ioweather.stats.estimates import Intervals, Scale, Statistic, directed, number, plain
 from ioweather.stats.series import (
     Side,
@@ -73,11 +73,6 @@ def cumulative_volume(climate: Climate) -> Iterator[Piece]:
         if written > 0:
             name = "read_over_written_with_burst_buffer"
             yield plain(name, read / written, "factor", n=n, method="ratio of totals")
-            yield Finding(
-                f"With the burst buffer, reads are {read / written:.2f} times the writes ({ratio.value or 0:.2f} "
-                f"without it). The burst buffer carries {format_ratio(share)} of all data.",
-                name="burst_buffer",
-            )
         yield plain("burst_buffer_ratio", share, "ratio", n=n, method="share of all data")
     yield climate.caveats, climate.coverage()
 
