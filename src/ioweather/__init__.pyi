@@ -65,7 +65,6 @@ def job(
     paths: Literal["keep", "hash", "drop"] = ...,
     uid: int | None = ...,
     cluster: str | None = ...,
-    file: str | None = ...,
     detail: bool = ...,
     lake: Lake | str | os.PathLike[str] | None = ...,
     start: str | int | None = ...,

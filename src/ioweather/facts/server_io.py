@@ -29,19 +29,15 @@ class OperationTotals:
 @dataclass(frozen=True)
 class ServerIo:
     """I/O of one job. `restarted_rows` are lower bounds: the servers' counters of the job were reset. `times` are
-    intervals in order: start, end, bytes read, bytes written. `projects` follow from the rules of the facility."""
+    intervals in order: start, end, bytes read, bytes written."""
 
     start_ns: int
     end_ns: int
     systems: tuple[str, ...]
-    job_ids: tuple[int, ...]
-    uids: tuple[int, ...]
-    programs: tuple[str, ...]
     operations: dict[str, OperationTotals]
     targets: dict[str, OperationTotals]
     restarted_rows: int
     times: tuple[tuple[int, int, int, int], ...] = ()
-    projects: tuple[str, ...] = ()
 
     @property
     def read_bytes(self) -> int:
@@ -72,15 +68,10 @@ def server_io(rows: Frame) -> ServerIo | None:
     times: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     for row in once:
         times[row["start_ns"], row["end_ns"]][row["operation"]] += row["bytes"] or 0
-    distinct = ({row[name] for row in once if row[name] is not None} for name in ("system", "job_id", "uid", "exe"))
-    systems, job_ids, uids, programs = (tuple(sorted(values)) for values in distinct)
     return ServerIo(
         start_ns=min(row["start_ns"] for row in once),
         end_ns=max(row["end_ns"] for row in once),
-        systems=systems,
-        job_ids=job_ids,
-        uids=uids,
-        programs=programs,
+        systems=tuple(sorted({row["system"] for row in once})),
         operations=_add_up(once, "operation"),
         targets=_add_up(once, "component"),
         restarted_rows=sum(bool(row["quality"] & Quality.RESET) for row in once),

@@ -93,9 +93,6 @@ _PARAMETER = re.compile(
     r"^(?:obdfilter|mdt|mds|ost|mdd|llite|osc|mdc|ldlm|osd-\w+)\.[^\s=]+=|^(?:memused|lnet_memused|jobid_var)=[^\s=]*\s*$",
     re.MULTILINE,
 )
-# As pdsh prints it: every line behind the name of its host, lines of several hosts in any order.
-_OF_HOSTS = re.compile(r"^[A-Za-z0-9][\w.-]{0,252}: (?:obdfilter|mdt|mds|ost|osd-\w{1,20})\.[^\s=]+=", re.MULTILINE)
-_HOST_LINE = re.compile(r"([A-Za-z0-9][\w.-]{0,252}):(?: (.*))?")
 _DEVICE_LIST = re.compile(
     r"^[ \t]{0,9}\d{1,9} UP (?:mgc|osc|mdc|lov|lmv) \S{1,255} \S{1,255} \d{1,9} \S{0,255}@", re.MULTILINE
 )
@@ -114,14 +111,12 @@ def _is_dump(text: str) -> bool:
 
 
 def _detect_lustre(head: bytes, path: Path) -> float:
-    """Output of `lctl get_param` (also through pdsh), a list of devices, a /proc tree, or a folder of them."""
+    """Output of `lctl get_param` a list of devices, a /proc tree, or a folder of them."""
     if path.is_dir():
         return 0.9 if _trees(path) or files_of_a_kind(path, _is_dump) else 0.0
     text = plain_head(head)
     if _is_dump(text):
         return 0.95
-    if _OF_HOSTS.search(text):
-        return 0.94
     if _DEVICE_LIST.search(text):
         return 0.93
     return 0.4 if _LONE_FILE.match(text) else 0.0
@@ -142,13 +137,6 @@ def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> I
     if not path.is_dir():
         if _DEVICE_LIST.search(beginning(path)):
             return iter([parse_device_list(_lustre_lines(path))])
-        if _PARAMETER.search(beginning(path)) is None and _OF_HOSTS.search(beginning(path)) is not None:
-            by_host = _by_host(_lustre_lines(path))
-            return (
-                snapshot
-                for name, lines in by_host.items()
-                for snapshot in snapshots(get_param_blocks(lines, more_follows=more_follows), f"{path} ({name})", name)
-            )
         return snapshots(get_param_blocks(_lustre_lines(path), more_follows=more_follows), str(path), host)
     if trees := _trees(path):
 
@@ -171,19 +159,6 @@ def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> I
         for dump in dumps
         for snapshot in _snapshots(dump, host or _host_in_name(dump), more_follows=dump is not dumps[-1])
     )
-
-
-def _by_host(lines: Iterator[str | None]) -> dict[str, list[str | None]]:
-    """The lines of each host in their order. Where the text was cut, the last parameter of any of them may be."""
-    found: dict[str, list[str | None]] = {}
-    for line in lines:
-        match = _HOST_LINE.fullmatch(line) if line is not None else None
-        if match is not None:
-            found.setdefault(match[1], []).append(match[2] or "")
-        elif line is None:
-            for of_host in found.values():
-                of_host.append(None)
-    return found
 
 
 def _trees(path: Path) -> list[Path]:

@@ -18,7 +18,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -33,7 +33,6 @@ from ioweather.readers.device_logs import (
     SAR_READINGS,
     DeviceSample,
     StampReader,
-    date_stamp,
     find_day_first,
     is_day_first,
     is_number,
@@ -129,8 +128,6 @@ def _read_devices(path: Path, record: _Record, key: str, name_key: str) -> Itera
 
 # 'Linux 6.1.0 (host) \t11/15/26 \t_x86_64_\t(2 CPU)'; very old ones lack the date, the machine or the CPUs.
 _RUN_LINE = re.compile(r"[Ll]inux \S+ \((?P<host>\S+)\)(?:\s+(?P<date>\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}))?")
-# pdsh puts the host before each line.
-_PREFIXED_RUN = re.compile(r"([^\s:]{1,255}): {1,99}[Ll]inux \S+ \(\S+\)")
 # sysstat 8 and 9 print the date in the first line alone.
 _TIME_ONLY = re.compile(r"Time: (\d{1,2}:\d{2}:\d{2}(?: ?[AaPp][Mm])?)")
 # First words of lines that are no rows of a table.
@@ -162,25 +159,17 @@ def _detect_iostat(head: bytes, path: Path) -> float:
         # sadf's JSON names the date of its data file; mpstat's has no disks.
         has_tables = '"disk"' in text or '"avg-cpu"' in text
         return 0.9 if '"sysstat"' in text and has_tables and '"file-date"' not in text else 0.0
-    lines = text.split("\n")[:400]
-    prefix = next((match[1] + ":" for line in lines if (match := _PREFIXED_RUN.match(line))), "")
-    lines = [line.removeprefix(prefix).strip() for line in lines]
+    lines = [line.strip() for line in text.split("\n")[:400]]
     has_tables = any(_is_device_header(line.split()) or line.startswith("avg-cpu:") for line in lines)
     return 0.9 if has_tables and any(_RUN_LINE.match(line) or is_stamp(line) for line in lines[:40]) else 0.0
 
 
 def _read_iostat(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    """Rows of JSON or text; text of several hosts (pdsh) is read once for each host."""
+    """Rows of JSON or text."""
     empty = f"{path} has no interval report: the first report of iostat is the average since boot."
     hint = "Run iostat with an interval, such as: S_TIME_FORMAT=ISO iostat -xtky 60"
-    if beginning(path).startswith("{"):
-        samples = _iostat_samples(path, _read_iostat_json(path), context)
-    else:
-        hosts = dict.fromkeys(match[1] for _, line in whole_lines(path) if (match := _PREFIXED_RUN.match(line)))
-        samples = chain.from_iterable(
-            _iostat_samples(path, _read_iostat_text(path, host), replace(context, host=host or context.host))
-            for host in hosts or ("",)
-        )
+    reports = _read_iostat_json(path) if beginning(path).startswith("{") else _read_iostat_text(path)
+    samples = _iostat_samples(path, reports, context)
     return sample_frames(samples, IOSTAT_READINGS, SourceError(empty, hint=hint, kind="EmptyInput"))
 
 
@@ -276,13 +265,6 @@ def _read_iostat_json(path: Path) -> Iterator[_Report]:
         yield report
 
 
-def _lines_of_host(path: Path, host: str) -> Iterator[tuple[int, str, bool]]:
-    """Numbered lines; of text by pdsh, those of one host without its name."""
-    for number, line, torn in numbered_lines(path):
-        if not host or line.startswith(f"{host}:"):
-            yield number, line.removeprefix(f"{host}:").removeprefix(" ") if host else line, torn
-
-
 def _dated_ns(path: Path, number: int, run_date: str, time: str, last_ns: int) -> int:
     """A time of day behind the last one, as if the clock were UTC; the first is on the day of the run's header."""
     moment_ns = StampReader(str(path), _UTC, day_first=is_day_first([run_date])).read(f"{run_date} {time}", number)
@@ -291,12 +273,10 @@ def _dated_ns(path: Path, number: int, run_date: str, time: str, last_ns: int) -
     return moment_ns
 
 
-def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
-    """All reports in the order of the file, of the lines behind `prefix:` where it is given; one that is cut inside a
-    line at the end is left for the next time."""
+def _read_iostat_text(path: Path) -> Iterator[_Report]:
+    """All reports in the order of the file; one that is cut inside a line at the end is left for the next time."""
     report: _Report | None = None
     host: str | None = None
-    printed: str | None = None  # by `date`, before a report
     table = ""  # of the next line: '', cpu, device, other
     name_last, opens_run, after_blank = False, True, True
     blank_lines: int | None = None  # counted behind a header
@@ -313,7 +293,7 @@ def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
         opens_run, blank_lines = False, None
         return made
 
-    for number, whole_line, torn in _lines_of_host(path, prefix):
+    for number, whole_line, torn in numbered_lines(path):
         if torn:
             if not after_blank:
                 return
@@ -332,11 +312,9 @@ def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
         elif run := _RUN_LINE.match(stripped):
             if report is not None:
                 yield report
-            report, host, printed, table = None, run["host"], None, ""
+            report, host, table = None, run["host"], ""
             opens_run, blank_lines, indent = True, 0, indent or margin
             run_date, last_ns = run["date"], 0
-        elif dated := date_stamp(stripped):
-            printed, table = dated, ""
         elif table == "cpu":
             assert report is not None
             with suppress(ValueError):
@@ -360,11 +338,11 @@ def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
             # Without time stamps a report begins with its first table.
             again = report is not None and bool(report.columns or (is_cpu and report.cpu_columns))
             if report is not None and again:
-                if report.stamp is not None and printed is None:
+                if report.stamp is not None:
                     raise CorruptInput(f"{where}: the table occurs twice under one timestamp.")
                 yield report
             if report is None or again:
-                report, printed = opened(number, printed), None
+                report = opened(number, None)
             if is_cpu:
                 table, report.cpu_columns = "cpu", tuple(words[1:])
             else:

@@ -19,7 +19,7 @@ from ioweather.core.choices import check_resolution
 from ioweather.core.contracts import ALL_TIME, Param, Period, Spread, Study
 from ioweather.core.errors import DataUnavailable, UnsafePlace
 from ioweather.core.logs import Progress, silent
-from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
+from ioweather.core.papers import exhibit_entry, exhibits, published
 from ioweather.core.papers.claim_tests import judge_claims
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, number_names, to_jsonable
 from ioweather.lake import layout
@@ -59,21 +59,15 @@ class Availability:
 
 
 def study_of(exhibit_id: str) -> Study:
-    """Return the study that makes an exhibit; that of another package where the exhibit is of no paper."""
-    of_others = (STUDIES[name] for name in STUDIES.plugins) if exhibit_id.partition(".")[0] not in PAPERS else ()
-    return (
-        next((study for study in of_others if exhibit_id in study.exhibits), None)
-        or STUDIES[exhibit_entry(exhibit_id).study]
-    )
+    """Return the study that makes an exhibit."""
+    return STUDIES[exhibit_entry(exhibit_id).study]
 
 
-def availability(snapshot: Snapshot, *, plugins: bool = False) -> list[Availability]:
-    """Return the availability of the exhibits of the five papers, in order; with `plugins` also of other packages."""
+def availability(snapshot: Snapshot) -> list[Availability]:
+    """Return the availability of the exhibits of the five papers, in order."""
     filled, sampled = snapshot.filled(), _sampled(snapshot)
-    listed = [(entry.id, entry.title, entry.study) for entry in exhibits()]
-    listed += [(*each, name) for name in (STUDIES.plugins if plugins else ()) for each in STUDIES[name].titles.items()]
-    lacks = {name: STUDIES[name].missing(filled, sampled) for name in {name for _, _, name in listed}}
-    return [Availability(each, title, name, not lacks[name], lacks[name]) for each, title, name in listed]
+    lacks = {name: study.missing(filled, sampled) for name, study in STUDIES.items()}
+    return [Availability(e.id, e.title, e.study, not lacks[e.study], lacks[e.study]) for e in exhibits()]
 
 
 def with_empty_ones(snapshot: Snapshot, found: Sequence[Availability]) -> list[Availability]:
@@ -214,8 +208,8 @@ def _run(
         judged = () if "resolution" in typed else judge_claims(exhibit.id, exhibit.estimates)
         full = replace(
             exhibit,
-            title=exhibit.title or study.titles.get(exhibit.id) or exhibit_entry(exhibit.id).title,
-            published=exhibit.published or (() if exhibit.id in study.titles else published(exhibit.id)),
+            title=exhibit.title or exhibit_entry(exhibit.id).title,
+            published=exhibit.published or published(exhibit.id),
             provenance=provenance,
             findings=number_names((*(j.finding for j in judged), *exhibit.findings)),
             caveats=(*simulated_caveat(facility), *exhibit.caveats),

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ioweather.ui.charts import theme
-from ioweather.ui.charts.theme import DARK, HUES, SERIES, recolour
+from ioweather.ui.charts.theme import DARK, HUES, SERIES
 
 # Machado, Oliveira, Fernandes (2009), severity 1.0: linear RGB of normal vision to what is seen.
 VISION = {
@@ -72,14 +72,6 @@ def test_every_colour_has_one_partner() -> None:
     assert set(roles) == set(DARK)
     fixed = {theme.CELL_INK, theme.CELL_PAPER, *theme.DIVERGING}
     assert not fixed & set(DARK)
-
-
-def test_data_are_not_recoloured() -> None:
-    given = {"mark": {"color": theme.INK}, "data": {"values": [{"s": theme.INK}]}, "layer": [{"color": theme.INK}]}
-    dark = recolour(given, "dark")
-    assert dark["mark"]["color"] == dark["layer"][0]["color"] == DARK[theme.INK]
-    assert dark["data"] == given["data"]
-    assert recolour(given, "light") is given
 
 
 def test_numbers_in_cells_stand_out() -> None:

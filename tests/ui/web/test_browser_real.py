@@ -43,9 +43,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def address(lake):
-    with running(
-        create_app(lake.root, others={"again": lake.root, "empty": lake.root / "none"}), bind("127.0.0.1", 0)
-    ) as where:
+    with running(create_app(lake.root), bind("127.0.0.1", 0)) as where:
         yield where.rstrip("/")
 
 
@@ -96,17 +94,13 @@ def test_every_page(browser, axe, address, client, job_id, width, height):
         "/search?q=zzz",
         "/nothing",
         "/claims",
-        "/?lake=empty",
-        "/health?lake=empty",
     ]
-    views += ["/exhibits/pat19.fig5", f"/jobs/{job_id}", "/sql?q=SELECT+1+AS+one", "/climate?lake=again"]
+    views += ["/exhibits/pat19.fig5", f"/jobs/{job_id}", "/sql?q=SELECT+1+AS+one"]
     for view in views:
         page.goto(address + view)
         wait_until_reached(page)
         assert page.title().endswith("ioweather")
         assert page.locator("h1").count() == 1, view
-        lacking = page.locator(".problem:visible").all_inner_texts()
-        assert "lake=empty" not in view or len(lacking) == len(set(lacking)) > 0, "the same is said once"
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, (view, scheme)
@@ -303,13 +297,4 @@ def test_the_forms_work_by_keyboard(browser, address):
     page.locator("#find").fill("no such thing")
     page.locator("#find").press("Enter")
     page.wait_for_url("**/jobs?q=no+such+thing")
-    page.close()
-
-
-def test_the_facility_switch_leads_to_the_other_lake(browser, address):
-    page = browser.new_page()
-    page.goto(f"{address}/climate")
-    page.locator("#lake").select_option("again")
-    page.wait_for_url("**/climate?lake=again")
-    assert "lake=again" in page.locator("nav a").first.get_attribute("href")
     page.close()

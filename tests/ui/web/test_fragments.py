@@ -88,14 +88,13 @@ def test_agents_are_listed_with_what_they_lost(lake, tmp_path):
         ),
         tmp_path,
     )  # fmt: skip
-    app = create_app(lake.root, [tmp_path], others={"again": lake.root}, hosts=("testserver",))
+    app = create_app(lake.root, [tmp_path], hosts=("testserver",))
     with TestClient(app) as client:
         text = client.get("/fragments/agents").text
         assert "node&lt;1&gt;" in text
         assert "probe /scratch" in text
         assert "17 rows dropped" in text
         assert "local agent, not in this lake" in text
-        assert "no live measurements" in client.get("/fragments/agents?lake=again").text
         assert "The newest data are" in client.get("/fragments/lake").text
 
 

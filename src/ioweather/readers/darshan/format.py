@@ -10,7 +10,7 @@ import functools
 import re
 import sys
 import tomllib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final, Literal, TypeAlias
@@ -74,16 +74,6 @@ CP: Final = _prefixed("CP", DATA["cp"]["counters"])
 CP_F: Final = _prefixed("CP_F", DATA["cp"]["times"])
 # By version of Darshan 1 the counters that its records lack.
 CP_MISSING: Final = {version: frozenset(_prefixed("CP", words)) for version, words in DATA["cp"]["lacks"].items()}
-
-
-def printed_version(module: str, said: int, printed: Collection[str]) -> int:
-    """The version whose counters a text has: newer tools print records of old versions with the names of new ones."""
-    newest_first = sorted((version for name, version in FIXED if name == module), reverse=True)
-    for version in (said, *newest_first):
-        names = FIXED[module, version]
-        if all(counter in printed for counter in (*names.counters, *names.fcounters)):
-            return version
-    return said
 
 
 ByteOrder: TypeAlias = Literal["little", "big"]

@@ -31,7 +31,7 @@ from ioweather.core.units import (
 )
 from ioweather.ingestion import scan_tree
 from ioweather.ingestion.derivations import seal_and_search
-from ioweather.ingestion.ingest import IngestReport, ingest_server, is_address, server_at
+from ioweather.ingestion.ingest import IngestReport, ingest_server, is_address
 from ioweather.ingestion.ingest import ingest as ingest_files
 from ioweather.ingestion.mappings import own_mapping, read_select_text
 from ioweather.ingestion.watch import CaughtUp, catch_up
@@ -41,6 +41,7 @@ from ioweather.lake.lake import Lake, Snapshot, open_lake
 from ioweather.lake.sandbox import run_user_sql
 from ioweather.lake.workers import usable_cores
 from ioweather.readers.prometheus.mapping import Mappings
+from ioweather.readers.prometheus.server import PrometheusServer
 from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.scan.tally import bins_frame, scans_frame
 from ioweather.topics.source import period_between, zone_of
@@ -125,9 +126,8 @@ def ingest(
     """Read files, directories and servers into the lake.
 
     The format is detected from the content. A file that is already in the lake is skipped. A file that grew adds
-    only its new rows. A bad file is rejected with a reason, and the other files are ingested. Servers are Prometheus
-    (http://HOST:9090) and LMT databases (mysql://USER@HOST/filesystem_NAME). Only data since the last ingest are
-    read.
+    only its new rows. A bad file is rejected with a reason, and the other files are ingested. Of a Prometheus
+    server (http://HOST:9090) only data since the last ingest are read.
     """
     if list_sources:
         rows = [(name, s.title, ", ".join(s.tables), SOURCES.package_of(name)) for name, s in SOURCES.items()]
@@ -152,7 +152,7 @@ def ingest(
     if into is None:
         context = replace(context, mapping=_labels_mapping(map_file) if map_file else own_mapping(lake.root))
     token = _text_of(token_file, "--token-file").strip() if token_file else None
-    servers = [server_at(path, context, token) for path in paths if is_address(path)]
+    servers = [PrometheusServer.from_url(path, token) for path in paths if is_address(path)]
     files = [Path(path) for path in paths if not is_address(path)]
     simulated = [path for path in files if (path / "truth.parquet").is_file() and (path / "manifest.json").is_file()]
     files = [path / "data" if path in simulated else path for path in files]
@@ -167,7 +167,7 @@ def ingest(
                     how["context"] = replace(context, start_ns=start_ns, system=context.system or mount)
                     report.add(ingest_files(lake, [path / "scans" / name], executor=pool, progress=progress, **how))
         for server in servers:
-            report.add(ingest_server(lake, server, start_ns=context.start_ns, again=again, progress=progress))
+            report.add(ingest_server(lake, server, context, again=again, progress=progress))
     _print_ingested(report, form, lake.root)
     return 1 if report.bad or report.missing else 0
 
@@ -370,7 +370,7 @@ def scan(
         body |= {"rows_added": report.rows_added, "rows_refused": report.rows_refused}
         say_json({**body, "largest": json.loads(row["largest"] or "{}")})
     elif form == "csv":
-        columns = names_of("owner_kind owner histogram bin low high age_low_days age_high_days count bytes")
+        columns = names_of("owner_kind owner histogram bin low high count bytes")
         rows = bins_frame(report.facts, report.tally).records()
         print_rows(columns, [tuple(row[name] for name in columns) for row in rows], form)
     else:

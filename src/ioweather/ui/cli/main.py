@@ -95,11 +95,13 @@ _OLD_QUESTIONS = ("what-if",)
 # Commands and options of the last release, by their command (empty: any), and what replaces them.
 _REMOVED: Final = {
     ("", "--slurm"): "Start workers with dask-jobqueue and use --dask ADDRESS (docs/how-to/cluster.md).",
+    ("job", "--file"): "Python and SQL select files: ioweather sql \"FROM files WHERE path LIKE '%.h5'\"",
     ("relieve", "--by"): "It lists files by load. For a full OST: lfs find DIRECTORY --ost N | lfs_migrate -y",
     ("lake backup", "--verify"): "Run: ioweather lake check --lake DEST",
     ("agent run", "--annotate"): "Write events with `ioweather ingest --as events --select map.sql FILE`.",
     ("agent run", "slurm"): "`ioweather ingest --watch` reads Slurm's accounting.",
     ("probe", "--annotate"): "Write events with `ioweather ingest --as events --select map.sql FILE`.",
+    ("probe", "--osts"): "On Lustre, files are spread over four OSTs.",
     ("scan", "--entries"): "Use `ioweather ingest --as scan_entries --select map.sql LIST`.",
     ("scan", "--project"): "Add a [[project]] to facility.toml: `ioweather facility check`.",
     ("report", "--anonymous"): "Give the exhibits that name nobody: ioweather show ID --out FILE",

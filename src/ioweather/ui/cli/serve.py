@@ -128,7 +128,7 @@ def serve(
     bound = bind_socket(socket_path) if socket_path is not None else bind(host, port)
     metrics = partial(render, places[0], pushed_to=lake, others=[partial(collect_queue, lake)])
     hosts = (*LOOPBACK, host, *names)
-    app = create_app(lake, places, others=_demo_lake(lake), hosts=hosts, metrics=metrics, visibility=visibility)
+    app = create_app(lake, places, hosts=hosts, metrics=metrics, visibility=visibility)
     if with_mcp:
         _mcp_server().mount(app)
     say(f"Dashboard at {address_of(bound)} (stop with Ctrl-C)", err=True)
@@ -139,12 +139,6 @@ def serve(
         run(app, bound)
     finally:
         log.info("stopped")
-
-
-def _demo_lake(lake: Path) -> dict[str, Path]:
-    """The lake of `ioweather demo`, if there is one and it is not the main lake."""
-    demo = default_lake_dir().with_name("demo")
-    return {"demo": demo} if demo != lake and demo.is_dir() else {}
 
 
 serve.add_command(token)
@@ -243,7 +237,7 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
     # Children first: they are made by fork, and a running thread may hold a lock.
     with measuring(lake, path) as here:
         metrics = partial(render, here.spool, pushed_to=lake, others=[partial(collect_queue, lake)])
-        app = create_app(lake, [here.spool], others=_demo_lake(lake), hosts=(*LOOPBACK, host), metrics=metrics)
+        app = create_app(lake, [here.spool], hosts=(*LOOPBACK, host), metrics=metrics)
         with running(app, bound):
             say(f"Measuring {here.target}; dashboard at {address_of(bound)}")
             _show_progress(here, lake, stop, math.inf if limit_ns is None else limit_ns / NS)

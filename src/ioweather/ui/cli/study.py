@@ -101,7 +101,7 @@ def _list_exhibits(lake_dir: str | None, form: str) -> None:
     note = ""
     try:
         with open_lake(lake_dir).snapshot() as snapshot:
-            found = analyse.with_empty_ones(snapshot, analyse.availability(snapshot, plugins=True))
+            found = analyse.with_empty_ones(snapshot, analyse.availability(snapshot))
     except LakeError as error:
         if lake_dir is not None:
             raise

@@ -194,8 +194,7 @@ def _science(material: Material, made: Sequence[Exhibit], progress: Progress) ->
     for number, (paper, subject, mine) in enumerate(shown):
         progress(number, len(PAPERS), f"drawing {paper.key}")
         yield _TEMPLATES.get_template("paper.html").render(paper=paper, subject=subject)
-        # Many figures, read at a desk: drawing each for a phone too would double the time.
-        yield from (exhibit_section(exhibit, 3, Drawn(screens=("wide",)), later=True) for exhibit in mine)
+        yield from (exhibit_section(exhibit, 3, later=True) for exhibit in mine)
     progress(len(PAPERS), len(PAPERS), "")
     if material.left_out:
         rows = ((item.id, item.title, item.reason) for item in material.left_out)

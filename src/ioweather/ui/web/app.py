@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
@@ -34,11 +34,11 @@ from ioweather.lake import layout
 from ioweather.ui.charts.page import style_html
 from ioweather.ui.charts.render import vega_bundle
 from ioweather.ui.charts.theme import DARK
-from ioweather.ui.web import MAIN, api, pushes
-from ioweather.ui.web.facilities import Facilities
-from ioweather.ui.web.lake_metrics import LakeMetrics
+from ioweather.ui.web import api, pushes
+from ioweather.ui.web.lake_metrics import lake_metrics
 from ioweather.ui.web.pages import data, jobs, storage, studies
 from ioweather.ui.web.pushes import LakeWriter, read_whole_bodies
+from ioweather.ui.web.served_lake import ServedLake
 from ioweather.ui.web.shell import Html, page, problem
 from ioweather.ui.web.visible import PublicView, check_declared, public_view, status_of
 
@@ -83,22 +83,20 @@ def create_app(
     lake_dir: Path,
     spool_dirs: Sequence[Path] = (),
     *,
-    others: Mapping[str, Path] | None = None,
     hosts: Sequence[str] = LOOPBACK,
     metrics: Callable[[], bytes] | None = None,
     visibility: Visibility | None = None,
 ) -> FastAPI:
-    """`others` are further lakes, by the name that ?lake= takes. Requests to names that are not in `hosts` are refused,
+    """Requests to names that are not in `hosts` are refused,
     so that a page elsewhere cannot reach this server under a name of its own. `metrics` gives /metrics. `visibility` is
-    the main lake's, read once: a facility.toml that is away for a moment must not open the house."""
+    the lake's, read once: a facility.toml that is away for a moment must not open the house."""
     app = FastAPI(
         title="ioweather", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json"
     )
     zone = zone_named("UTC")
     with suppress(IoweatherError):  # a lake that cannot be read is said by its pages
         zone = zone_named(load_facility(layout.facility_file(lake_dir)).zone or "UTC")
-    facilities = Facilities({MAIN: lake_dir, **(others or {})}, tuple(spool_dirs))
-    app.state.facilities = facilities
+    app.state.served = ServedLake(lake_dir, tuple(spool_dirs))
     app.state.writer = LakeWriter(lake_dir)  # not started yet
     app.state.visibility = visibility or load_facility(layout.facility_file(lake_dir)).visibility
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
@@ -120,11 +118,11 @@ def create_app(
     for path, make in files.items():
         app.add_api_route(path, make, include_in_schema=False, response_class=Response)
     if metrics is not None:
-        of_lake = LakeMetrics(facilities, named=app.state.visibility.mode == "open")
+        of_lake = lake_metrics(app.state.served)
 
         @app.get("/metrics", include_in_schema=False)
         def scrape(view: PublicView) -> Response:
-            return Response(metrics() + of_lake.render(), media_type=CONTENT_TYPE)
+            return Response(metrics() + of_lake(), media_type=CONTENT_TYPE)
 
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     check_declared(app, _PLAIN_PATHS)
@@ -253,7 +251,7 @@ class _Server(uvicorn.Server):
         self._state = app.state
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._state.facilities.stop()
+        self._state.served.stop()
         await super().shutdown(sockets)
 
 

@@ -27,8 +27,7 @@ from ioweather.ingestion.queue import Waiting, draft_in, waiting
 from ioweather.ingestion.receive import HOST, NAME, Received, receive, require_room
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.tokens import Token
-from ioweather.ui.web import MAIN
-from ioweather.ui.web.facilities import Refreshed
+from ioweather.ui.web.served_lake import Refreshed
 from ioweather.ui.web.visible import Sender, may_answer
 
 T = TypeVar("T")
@@ -53,7 +52,7 @@ async def tell(request: Request, token: Sender, host: HostName) -> dict[str, str
     """The status.json of an agent on another host. It replaces the previous status."""
     _check_token(token, host)
     status = read_told(b"".join([part async for part in _body(request, STATUS_LIMIT_BYTES, "status")]), host)
-    await _checking(request, _keep, request.app.state.facilities.directory(MAIN), status)
+    await _checking(request, _keep, request.app.state.served.directory, status)
     return {"status": "ok"}
 
 
@@ -117,7 +116,7 @@ async def bring(request: Request, token: Sender, host: HostName, segment: Segmen
 
 async def _ready(request: Request) -> tuple[Path, LakeWriter]:
     """The lake and its writer, if there is a lake and the queue has room."""
-    root, writer = request.app.state.facilities.directory(MAIN), request.app.state.writer
+    root, writer = request.app.state.served.directory, request.app.state.writer
 
     def check() -> None:
         open_lake(root)

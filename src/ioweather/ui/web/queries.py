@@ -118,7 +118,7 @@ def job_answers(view: View, job_id: str, cluster: str = "") -> tuple[Answer | No
             reason = None
         return zlib.compress(pickle.dumps((reason, facts)), 1)
 
-    made = view.facilities.answered(view.name, ("job", view.key, job_id, cluster), make, queued=False)
+    made = view.served.answered(("job", view.key, job_id, cluster), make, queued=False)
     found: tuple[Answer | None, Answer] = pickle.loads(zlib.decompress(made))
     return found
 
@@ -130,10 +130,8 @@ def available(view: View) -> tuple[list[Availability], IoweatherError | None]:
         with view.lake.snapshot() as snapshot:
             return availability(snapshot)
 
-    if view.name not in view.facilities.lakes:
-        return [], None
     try:
-        return view.facilities.answered(view.name, ("available", view.key), look, queued=False), None
+        return view.served.answered(("available", view.key), look, queued=False), None
     except IoweatherError as error:
         return catalogue_only(), error
 
@@ -204,7 +202,6 @@ def answers_for_log(data: bytes, view: View) -> tuple[Answer, Answer]:
     with tempfile.TemporaryDirectory(prefix="ioweather-upload-") as folder:
         path = Path(folder) / "upload.darshan"
         path.write_bytes(data)
-        view.facilities.directory(view.name)
         lake: Lake | None = None  # without a lake a log is answered from itself alone
         with suppress(IoweatherError):
             lake = view.lake

@@ -64,19 +64,15 @@ def sql(view: OperatorView, question: SqlQuestion) -> Html:
 
 @router.get("/fragments/agents")
 def agents(view: PublicView) -> Html:
-    """Agents of the main facility, the only one that this server measures."""
-    try:
-        directory = view.facilities.measured_directory(view.name)
-    except DataUnavailable as error:
-        return shell.failed(error)
-    moment = now_ns()
+    """Agents on this machine and on others."""
+    directory, moment = view.served.directory, now_ns()
     statuses = []
-    for spool in view.facilities.spools:
+    for spool in view.served.spools:
         try:
             statuses.append(read_status(spool))
         except DataUnavailable:
             continue
-    history = view.facilities.history(view.name)
+    history = view.served.history
     statuses = [status for status in statuses if not history.leaves_out(status, moment)]
     rows = [row for status in statuses for row in _agent_rows(status, "gone" if status.is_stale(moment) else "")]
     for status in remote_agents(directory, moment, statuses):
@@ -184,6 +180,6 @@ def _places(view: View) -> Sequence[tuple[str, str]]:
         return list(dict.fromkeys(found))
 
     try:
-        return view.facilities.answered(view.name, "places", look, ("series", "components"), queued=False)
+        return view.served.answered("places", look, ("series", "components"), queued=False)
     except IoweatherError:
         return []

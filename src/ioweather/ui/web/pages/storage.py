@@ -100,7 +100,7 @@ def _moment_of(view: View, storage: StorageOutcome) -> str:
 def weather(view: PublicView) -> Html:
     """What agents measure now, in one line; the *Now* page has the details."""
     try:
-        found = view.facilities.now(view.name)
+        found = view.served.now()
     except IoweatherError:
         return Html("")
     state = "wrong" if found.wrong else "fine"
@@ -186,7 +186,7 @@ def now_page(view: PublicView) -> Html:
 @router.get("/fragments/now")
 def now(view: PublicView) -> Html:
     try:
-        found = view.facilities.now(view.name)
+        found = view.served.now()
     except IoweatherError as error:
         elsewhere = Markup('<p>For server reports, see the <a href="{}">overview</a>.</p>')
         return Html(shell.problem(error, "How slow storage is now") + elsewhere.format(Place(view).link("/")))
