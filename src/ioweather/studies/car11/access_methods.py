@@ -12,7 +12,7 @@ from ioweather.core.contracts import Params, Study
 from ioweather.core.frames import Bools, Ints
 from ioweather.core.results import Cell, Chart, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.tables import INTERFACES, STRATEGIES
-from ioweather.core.units import format_ratio, format_value, names_of
+from ioweather.core.units import format_ratio, names_of
 from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, Runs, fetch_runs, instances_of, jobs_of
 from ioweather.stats.estimates import plain
 from ioweather.topics.source import DataSource
