@@ -43,7 +43,7 @@ from ioweather.facts.response_samples import (
     targets_together,
     without_incidents,
 )
-from ioweather.stats.order_statistics import BySize, MaximumOf
+from ioweather.stats.order_statistics import BySize, slowest_of
 from ioweather.stats.summary_tables import cdf_table
 from ioweather.topics.source import DataSource
 
@@ -178,7 +178,7 @@ def _draw_transfers(
     fits = [[item.laws[b] for item in times.fitted] for b in range(replicates)]
     laws = [BySize(times.sizes, tuple(fit)) for fit in fits or [[i.fit.distribution for i in times.fitted]]]
     rng, each = np.random.default_rng(0), max(5, min(_MOST_TRANSFERS, _DRAWS // rounds) // len(laws))
-    slowest = [MaximumOf(law.at(size), width) for law in laws]
+    slowest = [slowest_of(law.at(size), width) for law in laws]
     drawn = [law.sample(each * rounds, rng).reshape(each, rounds).sum(axis=1) for law in slowest]
     return np.concatenate(drawn), rounds * float(np.mean([law.mean for law in slowest]))
 

@@ -69,7 +69,7 @@ _REPLICATE_CUTS = 400
 _SHARES = 1000
 
 
-class Splits:
+class _Splits:
     """Heads and tails at candidate cuts (ascending); each family is fitted on first use."""
 
     def __init__(self, sample: Sample, cuts: Indices) -> None:
@@ -142,7 +142,7 @@ def thinned(cuts: Indices, most: int) -> Indices:
     return cuts[np.unique(np.linspace(0, len(cuts) - 1, most).astype(np.intp))]
 
 
-def search_pair(coarse: Splits, cuts: Indices, head: HeadName, tail: TailName, combination: Combination) -> _BestSplit:
+def search_pair(coarse: _Splits, cuts: Indices, head: HeadName, tail: TailName, combination: Combination) -> _BestSplit:
     """Return the best split of one pair of families among the candidates `cuts`.
 
     `coarse` has the same candidates thinned, shared by all pairs. Exact if `coarse` has all; else coarse to fine around
@@ -154,7 +154,7 @@ def search_pair(coarse: Splits, cuts: Indices, head: HeadName, tail: TailName, c
         around = splits.cuts[[max(row - 1, 0), min(row + 1, len(splits.cuts) - 1)]]
         low, high = np.searchsorted(cuts, around)
         near = cuts[low : high + 1]
-        splits = Splits(sample, np.union1d(thinned(near, _COARSE), splits.cuts[row]))
+        splits = _Splits(sample, np.union1d(thinned(near, _COARSE), splits.cuts[row]))
         row, value, gaps = splits.least(head, tail, combination)
         if len(splits.cuts) >= len(near):
             break
@@ -277,7 +277,7 @@ def fit_mixture(
             f"too few times for a pivot: each side needs {smallest} times and two distinct values, but the sample "
             f"has {sample.n} times ({sample.distinct} distinct); measure more, or reduce minimum_group"
         )
-    coarse = Splits(sample, cuts if len(cuts) <= EXACT_POINTS else thinned(cuts, _COARSE))
+    coarse = _Splits(sample, cuts if len(cuts) <= EXACT_POINTS else thinned(cuts, _COARSE))
     ends: dict[tuple[int, str, float, float], Law] = {}
     found = (search_pair(coarse, cuts, head, tail, combination) for head in heads for tail in tails)
     fits = [_pair_fit(sample, best, ends) for best in found]
@@ -382,7 +382,7 @@ class _Profile:
     @classmethod
     def of(cls, sample: Sample, fit: MixtureFit) -> _Profile:
         cuts = candidate_cuts(sample, fit.minimum_group, _REPLICATE_CUTS)
-        splits = Splits(sample, cuts)
+        splits = _Splits(sample, cuts)
         head, tail = splits.head("truncated_normal").fitted, splits.tail(_names(fit)[1]).fitted
         values, weights, stops = points_of(sample, cuts)
         shares = 1 - sample.below[cuts + 1] / sample.n
@@ -427,7 +427,7 @@ def refitted(sample: Sample, fit: MixtureFit, head: HeadName | None = None) -> P
 def _split_again(sample: Sample, fit: MixtureFit, head: HeadName) -> _BestSplit | None:
     """Return the best split of another sample by the winning pair; None without a candidate."""
     cuts = candidate_cuts(sample, fit.minimum_group, _REPLICATE_CUTS)
-    return search_pair(Splits(sample, cuts), cuts, head, _names(fit)[1], fit.combination) if cuts.size else None
+    return search_pair(_Splits(sample, cuts), cuts, head, _names(fit)[1], fit.combination) if cuts.size else None
 
 
 def _names(fit: MixtureFit) -> tuple[HeadName, TailName]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -17,12 +16,12 @@ from typing import Any, Literal
 
 from ioweather.core.choices import check_resolution
 from ioweather.core.contracts import ALL_TIME, Param, Period, Spread, Study
-from ioweather.core.errors import DataUnavailable, UnsafePlace
+from ioweather.core.errors import DataUnavailable
 from ioweather.core.logs import Progress, silent
 from ioweather.core.papers import exhibit_entry, exhibits, published
 from ioweather.core.papers.claim_tests import judge_claims
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, number_names, to_jsonable
-from ioweather.lake import layout
+from ioweather.lake.caches import store_newest
 from ioweather.lake.lake import Lake, Snapshot
 from ioweather.lake.workers import in_order
 from ioweather.topics.catalogue import STUDIES
@@ -40,21 +39,17 @@ _MOST_CACHED = 20  # results of one exhibit
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether an exhibit can be made from this lake, and if not, what is missing. `empty`: why a cached result of the
-    present data has nothing to show."""
+    """Whether an exhibit can be made from this lake, and if not, what is missing."""
 
     id: str
     title: str
     study: str
     ready: bool
     missing: tuple[str, ...] = ()
-    empty: str = ""
 
     @property
     def state(self) -> str:
         """'ready', or why there is nothing to show."""
-        if self.empty:
-            return f"empty: {self.empty}"
         return "ready" if self.ready else f"not possible: {'; '.join(self.missing)}"
 
 
@@ -68,22 +63,6 @@ def availability(snapshot: Snapshot) -> list[Availability]:
     filled, sampled = snapshot.filled(), _sampled(snapshot)
     lacks = {name: study.missing(filled, sampled) for name, study in STUDIES.items()}
     return [Availability(e.id, e.title, e.study, not lacks[e.study], lacks[e.study]) for e in exhibits()]
-
-
-def with_empty_ones(snapshot: Snapshot, found: Sequence[Availability]) -> list[Availability]:
-    """Add why an exhibit is empty, if its result with default parameters is cached and empty."""
-    provenances: dict[str, Provenance] = {}
-    out = []
-    for item in found:
-        if item.ready:
-            study = STUDIES[item.study]
-            if item.study not in provenances:
-                provenances[item.study] = _resolved(snapshot, study, {}, ALL_TIME)[1]
-            cached = _cached(snapshot, item.id, provenances[item.study])
-            why = study.too_few if cached is False else cached.empty_because if cached is not None else ""
-            item = replace(item, ready=not why, empty=why)
-        out.append(item)
-    return out
 
 
 def _resolved(
@@ -254,17 +233,6 @@ def _cached(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Exhi
 def _cache(snapshot: Snapshot, exhibit_id: str, provenance: Provenance, exhibit: Exhibit | None) -> None:
     """Store a result, or that the study made none, and discard the oldest ones."""
     file = _cache_file(snapshot, exhibit_id, provenance)
-    try:
-        with (
-            layout.lake_directory(snapshot.root) as lake,
-            lake.inside("exhibits", mode=0o750, keep=0o775, shared=True) as exhibits,
-            exhibits.inside(file.parent.name, mode=0o750, keep=0o775, shared=True) as folder,
-        ):
-            folder.replace(file.name, json.dumps(to_jsonable(exhibit)).encode(), 0o640)
-            # Results of older table versions are useless: discard the oldest.
-            names = [name for name in folder.names() if name.endswith(".json")]
-            age = {name: os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mtime_ns for name in names}
-            for old in sorted(names, key=age.__getitem__)[:-_MOST_CACHED]:
-                folder.discard(old)
-    except (OSError, UnsafePlace):
-        return  # a read-only lake works without a cache
+    data = json.dumps(to_jsonable(exhibit)).encode()
+    # Results of older table versions are useless: the oldest are discarded.
+    store_newest(snapshot.root, ("exhibits", exhibit_id), file.name, data, "*.json", _MOST_CACHED)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ioweather.core.facility import Facility, FileSystem
+from ioweather.core.facility import Facility, _FileSystem
 from ioweather.core.units import MIB
 from ioweather.job_io.advisor.advise import Advised, advice_facts, advise
 from ioweather.job_io.advisor.expected_savings import Advice, Saving
@@ -50,7 +50,7 @@ def test_the_costliest_comes_first(tmp_path):
 def test_the_facility_sets_ceiling_and_rates(tmp_path):
     rows = [own(0, **requests("WRITE", 256, 4 * MIB, 20.0))]
     view = view_of(tmp_path / "a.darshan", {"POSIX": rows})
-    scratch = FileSystem("scratch", mounts=("/scratch",), peak_bytes_per_s=102.4 * MIB)
+    scratch = _FileSystem("scratch", mounts=("/scratch",), peak_bytes_per_s=102.4 * MIB)
     slow = replace(view, facility=Facility(filesystems=(scratch,)))
     # 1 GiB takes 10 s at the peak: more than a quarter of what one process needed.
     assert next(a for a in advise(slow).patterns if a.name == "rank_zero").model_seconds == pytest.approx(10.0)

@@ -9,11 +9,12 @@ import pytest
 from planted_jobs import estimate, exhibits, planted
 
 from ioweather.core.facility import Facility, ProjectRule
+from ioweather.core.frames import Frame
 from ioweather.core.papers import published
 from ioweather.core.results import Exhibit, exhibit_from_json, to_jsonable
-from ioweather.core.tables import TABLES, concat
+from ioweather.core.tables import TABLES, concat, encode_text
 from ioweather.core.units import DAY_NS, KIB, MIB, TIB
-from ioweather.studies.car11.contents import CONTENTS, OVERWRITING
+from ioweather.studies.car11.contents import CONTENTS, OVERWRITING, Scans
 from planted_source import PlantedSource, run_study
 
 JANUARY, MARCH = dt.datetime(2010, 1, 25, tzinfo=dt.UTC), dt.datetime(2010, 3, 28, tzinfo=dt.UTC)
@@ -132,6 +133,25 @@ def test_more_scans_give_an_interval_and_it_holds_a_planted_date():
     assert month.low < truth < month.high
     assert month.high - month.low < 400 * DAY_NS
     assert any("90%" in finding.text for finding in made.findings)
+
+
+def test_users_stand_for_the_account_of_all_their_jobs():
+    jobs = Frame(
+        {
+            "uid": np.ma.MaskedArray([1001, 1001, 1002, 1003, 1003, 0], mask=[0, 0, 0, 0, 0, 1]),
+            "account": encode_text(["earth", "earth", "earth", "a", "b", None]),
+        }
+    )
+    data = intrepid()
+    made = run(PlantedSource({**data.frames, "jobs": jobs}), Facility())["car11.fig8"]
+    assert {row[0] for row in made.charts[0].table.rows} == {"all files", "without earth"}
+    named = Facility(projects=(ProjectRule("EarthScience", account="earth"),))
+    made = run(PlantedSource({**data.frames, "jobs": jobs}), named)["car11.fig8"]
+    assert {row[0] for row in made.charts[0].table.rows} == {"all files", "without EarthScience"}
+    assert Scans(data.frames["scans"], data.frames["scan_bins"], named, jobs=jobs).accounts == {
+        1001: "earth",
+        1002: "earth",
+    }
 
 
 AGES = [(0, 10, 5), (1, 5, 5), (32, 3, 10), (64, 4, 10), (128, 6, 60), (256, 2, 10)]

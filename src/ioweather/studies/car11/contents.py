@@ -88,13 +88,30 @@ class Bins:
 
 
 class Scans:
-    """Scans of one root, oldest first, and their histograms: of everything, and by project."""
+    """Scans of one root, oldest first, and their histograms: of everything, and by project as the facility names them.
 
-    def __init__(self, scans: Frame, bins: Frame, facility: Facility, project_bins: Frame | None = None) -> None:
+    `accounts` are those of users whose jobs are all charged to one account.
+    """
+
+    def __init__(
+        self,
+        scans: Frame,
+        bins: Frame,
+        facility: Facility,
+        project_bins: Frame | None = None,
+        jobs: Frame | None = None,
+    ) -> None:
         self._bins = bins
         self.frame = scans.take(np.argsort(scans.array("start_ns"), kind="stable"))
         self._project_bins = bins.take(slice(0, 0)) if project_bins is None else project_bins
         self._facility, self.moments_ns = facility, self.frame.ints("start_ns")
+        self.accounts: dict[int, str] = {}
+        if jobs is not None and jobs.rows:
+            account, known = jobs.text("account"), jobs.known("uid") & jobs.known("account")
+            pairs = np.unique(np.stack([jobs.ints("uid")[known], account.codes[known]]), axis=1)
+            users, first, charged = np.unique(pairs[0], return_index=True, return_counts=True)
+            codes = zip(users[charged == 1].tolist(), pairs[1, first[charged == 1]].tolist(), strict=True)
+            self.accounts = {user: account.categories[code] for user, code in codes}
 
     def numbers(self, name: str) -> list[int | None]:
         """A column of `scans`; null is None."""
@@ -112,7 +129,7 @@ class Scans:
 
     def projects(self, scan: int, name: str) -> dict[str, Bins]:
         """The histogram of each project. Projects by path and group were found by the scan; users whom no rule named
-        then are mapped by the facility file of now."""
+        then are mapped now, with what the facility file and accounting say by now."""
         rows = self._rows(self._project_bins, scan, name)
         owners = rows.text("owner")
         codes: dict[str, list[int]] = {}
@@ -120,7 +137,7 @@ class Scans:
             project = owners.categories[code]
             number = project.removeprefix(_UNNAMED)
             if project.startswith(_UNNAMED) and number.isdecimal():
-                project = self._facility.project_of(uid=int(number))
+                project = self._facility.project_of(uid=int(number), account=self.accounts.get(int(number)))
             codes.setdefault(project, []).append(code)
         return {name: Bins.of(rows.take(np.flatnonzero(np.isin(owners.codes, own)))) for name, own in codes.items()}
 
@@ -129,13 +146,15 @@ class Scans:
         return self.projects(scan, name).get(project, Bins.of(self._bins.take(slice(0, 0))))
 
 
-def _fetch_scans(source: DataSource, params: Params, project_bins: Frame | None = None) -> Scans | None:
+def _fetch_scans(
+    source: DataSource, params: Params, project_bins: Frame | None = None, jobs: Frame | None = None
+) -> Scans | None:
     """Return the scans of one tree in order of time; None without any."""
     scans = source.frame("scans", _SCANS, {"root": params["root"]}, optional=True)
     if not scans.rows:
         return None
     bins = _fetch_bins(source, params, "all", "capacity", "mtime", "size")
-    return Scans(scans, bins, source.facility, project_bins)
+    return Scans(scans, bins, source.facility, project_bins, jobs)
 
 
 def _fetch_bins(source: DataSource, params: Params, owner_kind: str, *histograms: str) -> Frame:
@@ -203,7 +222,8 @@ class Drift:
 
 def run_contents(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make fig. 8 and Table III from the scans of one tree."""
-    scans = _fetch_scans(source, params, _fetch_bins(source, params, "project", "capacity", "size"))
+    jobs = source.frame("jobs", ("uid", "account"), {"step": ""}, optional=True)
+    scans = _fetch_scans(source, params, _fetch_bins(source, params, "project", "capacity", "size"), jobs)
     if scans is None:
         return
     totals = {name: bins.files for name, bins in scans.projects(-1, "size").items()}
@@ -280,6 +300,8 @@ def size_exhibit(scans: Scans, project: str | None) -> Iterator[Piece]:
     yield "Bins are powers of two, so 2 MB and 128 MB become 2 MiB and 128 MiB."
     if project is not None:
         yield "Project rules for paths and groups are those at scan time."
+        if scans.accounts:
+            yield "Users without a rule belong to the account that all their jobs use."
 
 
 @exhibit("car11.table3")
@@ -544,7 +566,7 @@ _WRITTEN: Final = names_of("""
 CONTENTS = Study(
     name="contents",
     exhibits=("car11.fig8", "car11.table3"),
-    needs="scans scan_bins",
+    needs="scans scan_bins jobs?",
     run=run_contents,
     params=(
         ROOT,

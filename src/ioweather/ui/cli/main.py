@@ -94,6 +94,7 @@ OLD_NAMES = {
 _OLD_QUESTIONS = ("what-if",)
 # Commands and options of the last release, by their command (empty: any), and what replaces them.
 _REMOVED: Final = {
+    ("", "--log-json"): "Use --log-file, or the journal: journalctl -o json.",
     ("", "--slurm"): "Start workers with dask-jobqueue and use --dask ADDRESS (docs/how-to/cluster.md).",
     ("job", "--file"): "Python and SQL select files: ioweather sql \"FROM files WHERE path LIKE '%.h5'\"",
     ("relieve", "--by"): "It lists files by load. For a full OST: lfs find DIRECTORY --ost N | lfs_migrate -y",
@@ -180,10 +181,9 @@ def _asks_server(arguments: list[str]) -> bool:
     metavar="FILE",
     help="Also write events to this file (default: $IOWEATHER_LOG).",
 )
-@click.option("--log-json", is_flag=True, envvar="IOWEATHER_LOG_JSON", help="Write events as JSON, one per line.")
-def cli(verbose: int, log_file: Path | None, log_json: bool) -> None:
+def cli(verbose: int, log_file: Path | None) -> None:
     """Explain storage performance: how slow it is, why, and what to change."""
-    set_up(verbose=verbose, file=log_file, as_json=log_json)
+    set_up(verbose=verbose, file=log_file)
 
 
 def main(arguments: list[str] | None = None) -> None:

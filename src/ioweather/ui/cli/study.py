@@ -101,22 +101,20 @@ def _list_exhibits(lake_dir: str | None, form: str) -> None:
     note = ""
     try:
         with open_lake(lake_dir).snapshot() as snapshot:
-            found = analyse.with_empty_ones(snapshot, analyse.availability(snapshot))
+            found = analyse.availability(snapshot)
     except LakeError as error:
         if lake_dir is not None:
             raise
         found, note = analyse.catalogue_only(), str(error)
     shown = [item for item in found if item.ready or form != "text"]
     if form == "json":
-        names = ("id", "title", "study", "ready", "missing", "empty")
+        names = ("id", "title", "study", "ready", "missing")
         say_json([{"schema_version": SCHEMA_VERSION, **{name: getattr(i, name) for name in names}} for i in shown])
         return
     if shown:
         print_rows(("exhibit", "what it shows", "state"), [(item.id, item.title, item.state) for item in shown], form)
     if form == "text":
-        empty, possible = sum(bool(item.empty) for item in shown), len(shown)
-        nothing = f", {empty} of them empty" if empty else ""
-        say("", f"This lake can make {possible} of {len(found)} exhibits{nothing}.")
+        say("", f"This lake can make {len(shown)} of {len(found)} exhibits.")
         lacks = Counter(each for item in found if not item.ready for each in item.missing)
         say(*(f"  {n:>3} lack {reason.removeprefix('no ')}" for reason, n in lacks.most_common(_MOST_LACKS)))
         say("Show one: ioweather show ID. All of them: --csv or --json.", *([note] if note else []))
