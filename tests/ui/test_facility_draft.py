@@ -51,23 +51,6 @@ def test_disks_belong_to_the_file_system_of_their_server(tmp_path: Path) -> None
     assert found["disks"]["devices"] == ["login1:sda", "login1:sdb"]
 
 
-def test_a_host_that_serves_two_file_systems_is_nobodys(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake", create=True)
-    for system in ("home", "scratch"):
-        sampled(lake, "oss", system, "oss1")
-    sampled(lake, "device", "oss1:sda", "sda")
-    found = drafted(lake)
-    assert found["disks"]["devices"] == ["oss1:sda"]
-    assert found["home"]["devices"] == found["scratch"]["devices"] == []
-
-
-def test_mounts_come_from_logs_too(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake", create=True)
-    sampled(lake, "ost", "snx11", "snx11-OST0000")
-    logged(lake, scratch="lustre", home="nfs")
-    assert drafted(lake)["snx11"]["mounts"] == ["/scratch"]
-
-
 def test_of_two_file_systems_the_name_of_the_mount_decides(tmp_path: Path) -> None:
     lake = open_lake(tmp_path / "lake", create=True)
     for system in ("work", "scratch"):

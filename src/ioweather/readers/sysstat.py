@@ -22,19 +22,17 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
-from zoneinfo import ZoneInfo
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Frame
-from ioweather.core.units import DAY_NS, NS, names_of, ns_to_datetime, parse_json, whole_number
+from ioweather.core.units import NS, names_of, parse_json, whole_number
 from ioweather.readers.device_logs import (
     IOSTAT_READINGS,
     SAR_READINGS,
     DeviceSample,
     StampReader,
     find_day_first,
-    is_day_first,
     is_number,
     is_stamp,
     parse_numbers,
@@ -49,7 +47,6 @@ _BETWEEN = re.compile(r"[\s,]*")
 _DECODER = json.JSONDecoder()
 _Numbers: TypeAlias = tuple[str, tuple[str, ...], list[float]]
 _LONGEST_WORD = 4 << 10
-_UTC = ZoneInfo("UTC")
 
 
 @dataclass(frozen=True)
@@ -127,9 +124,7 @@ def _read_devices(path: Path, record: _Record, key: str, name_key: str) -> Itera
 
 
 # 'Linux 6.1.0 (host) \t11/15/26 \t_x86_64_\t(2 CPU)'; very old ones lack the date, the machine or the CPUs.
-_RUN_LINE = re.compile(r"[Ll]inux \S+ \((?P<host>\S+)\)(?:\s+(?P<date>\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}))?")
-# sysstat 8 and 9 print the date in the first line alone.
-_TIME_ONLY = re.compile(r"Time: (\d{1,2}:\d{2}:\d{2}(?: ?[AaPp][Mm])?)")
+_RUN_LINE = re.compile(r"[Ll]inux \S+ \((?P<host>\S+)\)")
 # First words of lines that are no rows of a table.
 _KEYWORDS = frozenset(
     names_of("Device Device: avg-cpu: Linux linux Time: Filesystem Filesystem: Mon Tue Wed Thu Fri Sat Sun")
@@ -265,14 +260,6 @@ def _read_iostat_json(path: Path) -> Iterator[_Report]:
         yield report
 
 
-def _dated_ns(path: Path, number: int, run_date: str, time: str, last_ns: int) -> int:
-    """A time of day behind the last one, as if the clock were UTC; the first is on the day of the run's header."""
-    moment_ns = StampReader(str(path), _UTC, day_first=is_day_first([run_date])).read(f"{run_date} {time}", number)
-    while moment_ns < last_ns - DAY_NS // 2:  # after midnight
-        moment_ns += DAY_NS
-    return moment_ns
-
-
 def _read_iostat_text(path: Path) -> Iterator[_Report]:
     """All reports in the order of the file; one that is cut inside a line at the end is left for the next time."""
     report: _Report | None = None
@@ -281,8 +268,6 @@ def _read_iostat_text(path: Path) -> Iterator[_Report]:
     name_last, opens_run, after_blank = False, True, True
     blank_lines: int | None = None  # counted behind a header
     indent = 0  # of the whole text, where it was pasted
-    run_date: str | None = None
-    last_ns = 0  # of times without a date
 
     def opened(number: int, stamp: str | None) -> _Report:
         """A new report, which may be the first of its run."""
@@ -314,7 +299,6 @@ def _read_iostat_text(path: Path) -> Iterator[_Report]:
                 yield report
             report, host, table = None, run["host"], ""
             opens_run, blank_lines, indent = True, 0, indent or margin
-            run_date, last_ns = run["date"], 0
         elif table == "cpu":
             assert report is not None
             with suppress(ValueError):
@@ -323,14 +307,10 @@ def _read_iostat_text(path: Path) -> Iterator[_Report]:
                 expected = f"expected {len(report.cpu_columns)} percentages, found {stripped[:60]!r}"
                 raise CorruptInput(f"{where}: {expected}.")
             table = ""
-        elif is_stamp(stripped) or (time_only := _TIME_ONLY.fullmatch(stripped)):
+        elif is_stamp(stripped):
             if report is not None:
                 yield report
-            stamp = stripped if is_stamp(stripped) else None
-            if stamp is None and run_date is not None and time_only is not None:
-                last_ns = _dated_ns(path, number, run_date, time_only[1], last_ns)
-                stamp = ns_to_datetime(last_ns).strftime("%Y-%m-%d %H:%M:%S")
-            report, table, indent = opened(number, stamp), "", indent or margin
+            report, table, indent = opened(number, stripped), "", indent or margin
         elif words[0] == "avg-cpu:" or _is_device_header(words):
             is_cpu = words[0] == "avg-cpu:"
             name_last = not is_cpu and words[-1] == "Device"

@@ -46,22 +46,6 @@ def test_autumn_and_spring(tmp_path: Path, read: Read, iostat_text: Callable[...
         read("iostat", path, zone="Europe/Berlin")
 
 
-def test_stamps_that_are_a_time_of_day_alone(tmp_path: Path, read: Read, pick: Pick) -> None:
-    """sysstat 8 and 9 printed the date once, in the first line."""
-    table = "Device:            tps   Blk_read/s   Blk_wrtn/s   Blk_read   Blk_wrtn\nsda  1.00 10.00 20.00 {} 1200\n\n"
-    text = "Linux 2.6.18 (old) \t07/16/2009\n\n"
-    for number, time in enumerate(["11:58:00 PM", "11:59:00 PM", "12:00:00 AM", "12:01:00 AM"]):
-        text += f"Time: {time}\n" + table.format(600 + number)
-    path = tmp_path / "log"
-    path.write_text(text)
-    rows = read("iostat", path, zone="UTC")
-    start = int(np.datetime64("2009-07-16T23:58:00", "ns").astype(np.int64))
-    assert pick(rows, metric="read_bytes") == {start + i * 60 * 10**9: (601 + i) * 512 for i in range(3)}
-    path.write_text(text.replace("11:59:00 PM", "13:59:00 PM"))
-    with pytest.raises(CorruptInput, match="line 7"):
-        read("iostat", path, zone="UTC")
-
-
 def test_several_undated_reports_are_one_interval_apart(
     tmp_path: Path, read: Read, pick: Pick, iostat_text: Callable[..., str]
 ) -> None:

@@ -132,7 +132,7 @@ def test_few_logs_are_looked_at_at_once(client):
     from ioweather.ui.web import queries
 
     taken = 0
-    while queries._UPLOADS_AT_ONCE.acquire(blocking=False):
+    while queries._UPLOADS.acquire(blocking=False):
         taken += 1
     try:
         response = client.post(f"{API}/jobs", content=b"x", headers=BINARY)
@@ -140,7 +140,7 @@ def test_few_logs_are_looked_at_at_once(client):
         refused(response, 503, "Busy")
     finally:
         for _ in range(taken):
-            queries._UPLOADS_AT_ONCE.release()
+            queries._UPLOADS.release()
     assert client.post(f"{API}/jobs", content=b"x", headers=BINARY).status_code == 422
 
 

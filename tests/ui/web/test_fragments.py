@@ -125,11 +125,6 @@ def test_a_jobs_page_says_nothing_twice(client, job_id):
     assert text.count("Unhealthy components during the run") in (0, 2), "a table, with its label"
 
 
-def test_checks_of_the_method_come_after_what_a_page_is_about(client):
-    shown = re.findall(r'id="([^"]+)-slot"', client.get("/applications").text)
-    assert "car11.table1" not in shown[:-1]
-
-
 def test_targets_now_are_those_with_the_highest_newest_rates(client, lake):
     text = client.get("/fragments/targets", params={"where": "scratch"}).text
     with lake.snapshot() as snapshot:

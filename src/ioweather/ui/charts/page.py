@@ -239,13 +239,12 @@ def figure_html(chart: Chart, name: str, level: int = 2, drawn: Drawn = _STILL, 
     picture = _draw_inline_svg(drawing, f"{name}-{drawn.screen}", text)
     kind = "scroll" if drawn.screen == "wide" else "fitted"
     # What scrolls has a name. The dashboard's script asks for the drawing that its screen has room for.
-    label, block = ("", _spec_block(name, drawing)) if drawn.live else (text, "")
+    label, block = text, Markup("")
+    if drawn.live:
+        drawing.pop("$schema")
+        label, block = "", json_block(f"{name}-spec", drawing)
     rows = table_html(chart.table) if with_rows and 0 < len(chart.table.rows) <= _MOST_CHART_ROWS else ""
     return _markup(_RESULTS.figure(chart.title, level, kind, label, picture, drawn.live, block, rows))
-
-
-def _spec_block(name: str, drawing: Spec) -> Markup:
-    return json_block(f"{name}-spec", {key: value for key, value in drawing.items() if key != "$schema"})
 
 
 def _draw_inline_svg(specification: Spec, name: str, text: str) -> Markup:
@@ -263,10 +262,6 @@ class _Cell(NamedTuple):
     value: Cell = None
 
 
-def _no_address(_: Sequence[Any]) -> str:
-    return ""
-
-
 def table_html(table: ResultTable, links: Mapping[str, RowAddress] = _NO_LINKS, tools: str = "") -> Markup:
     """A table with its headings; numbers are right-aligned, in readable units. `links` maps a heading to the address
     of a row. With `tools` of the dashboard's script all rows are shown, but no column without a value."""
@@ -276,10 +271,10 @@ def table_html(table: ResultTable, links: Mapping[str, RowAddress] = _NO_LINKS, 
         values = [row[place] for row in table.rows]
         if tools and place and all(value in (None, "") for value in values):
             continue
-        address, kind = links.get(column.heading, _no_address), _find_column_kind(column, values)
+        address, kind = links.get(column.heading), _find_column_kind(column, values)
         sortable = bool(tools and kind)
         cells = [
-            _Cell(format_value(value, column.unit), kind, address(row), value if sortable else None)
+            _Cell(format_value(value, column.unit), kind, address(row) if address else "", value if sortable else None)
             for row, value in zip(shown, values, strict=False)
         ]
         columns.append([_Cell(column.heading, kind), *cells])

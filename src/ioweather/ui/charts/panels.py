@@ -181,7 +181,10 @@ class PanelKind:
             notes[text] = notes.get(text, 0) + count
         panel: Spec = {"width": view.width, "height": view.height, "data": {"values": drawing.rows}}
         panel["layer"] = below + drawing.layers + above
-        return panel | (make_panel_title(name, view.width, 6) if name else {})
+        if name:
+            title = wrapped(name, view.width, LABEL_SIZE + 1, bold=True, most=2)
+            panel["title"] = {"text": title, "fontSize": LABEL_SIZE + 1, "offset": 6}
+        return panel
 
     def _has_values(self, chart: Chart) -> bool:
         return any(np.isfinite(chart_data.numbers(chart, channel)).any() for channel in self.shown)
@@ -250,12 +253,6 @@ def _split_panels(chart: Chart) -> list[tuple[str, Chart]]:
         (f"{facet.heading} {name}" if numeric else name, chart_data.with_rows(chart, rows))
         for name, rows in parts.items()
     ]
-
-
-def make_panel_title(name: str, width: int, offset: int) -> Spec:
-    """The title of one panel, on one line or two."""
-    title = wrapped(name, width, LABEL_SIZE + 1, bold=True, most=2)
-    return {"title": {"text": title, "fontSize": LABEL_SIZE + 1, "offset": offset}}
 
 
 def make_title(title: str, notes: dict[str, int], width: int) -> Spec:

@@ -30,8 +30,6 @@ AXIS: Final = "#8b949e"
 NEUTRAL: Final = "#99a1aa"
 SHADE: Final = "#768390"
 REFERENCE: Final = "#424a53"
-LOW: Final = "#0073b3"
-HIGH: Final = "#d45f01"
 
 _SERIES_LIGHT: Final = ("#2a78c5", "#b67700", "#454202", "#822b60", "#4a1080", "#b3202f", "#7428f7", "#8b8f96")
 _SERIES_DARK: Final = ("#4b9fee", "#e2b04a", "#97f2c4", "#9a751f", "#d9b8ff", "#ff5c69", "#e3e807", "#7b8692")
@@ -56,8 +54,6 @@ DARK: Final[dict[str, str]] = {
     NEUTRAL: "#7b8692",
     SHADE: "#8b98a6",
     REFERENCE: "#c3cad3",
-    LOW: "#57b5ea",
-    HIGH: "#e7a001",
     **dict(zip(SERIES, _SERIES_DARK + tuple(_mixed(c, _BACKGROUND_DARK, 0.55) for c in _SERIES_DARK), strict=True)),
 }
 

@@ -102,7 +102,6 @@ Examples:
 @click.option("--watch", is_flag=True, help="Watch directories and accounting: read new data and judge finished runs.")
 @click.option("--once", is_flag=True, help="With --watch: run one pass and exit.")
 @click.option("--all", "everything", is_flag=True, help="With --watch: read all files, including old ones.")
-@click.option("--no-accounting", is_flag=True, help="With --watch: do not query sacct.")
 @click.option("--list-sources", is_flag=True, help="List the supported sources and exit.")
 def ingest(
     paths: tuple[str, ...],
@@ -120,7 +119,6 @@ def ingest(
     watch: bool,
     once: bool,
     everything: bool,
-    no_accounting: bool,
     **known: Any,
 ) -> int:
     """Read files, directories and servers into the lake.
@@ -134,9 +132,9 @@ def ingest(
         print_rows(("source", "reads", "into", "package"), rows, form)
         return 0
     if watch:
-        return _watch(open_lake(lake_dir, create=True), paths, form, once, everything, accounting=not no_accounting)
-    if once or everything or no_accounting:
-        raise UsageError("--once, --all and --no-accounting need --watch.")
+        return _watch(open_lake(lake_dir, create=True), paths, form, once=once, everything=everything)
+    if once or everything:
+        raise UsageError("--once and --all need --watch.")
     if not paths:
         raise UsageError("Specify files or directories to read.", hint="See `ioweather ingest --help`.")
     if table is not None and map_file is not None:
@@ -284,7 +282,7 @@ def _print_some(heading: str, messages: Sequence[str], where: str, most: int = 3
         say(f"    ... and {len(messages) - most:,} more: {where}")
 
 
-def _watch(lake: Lake, paths: Sequence[str], form: str, once: bool, everything: bool, *, accounting: bool) -> int:
+def _watch(lake: Lake, paths: Sequence[str], form: str, *, once: bool, everything: bool) -> int:
     """Read new files and accounting, then judge finished runs, once or until Ctrl-C.
 
     Each run gets its verdict as of its end in the table `verdicts`, and a second one a day later."""
@@ -294,8 +292,6 @@ def _watch(lake: Lake, paths: Sequence[str], form: str, once: bool, everything: 
             raise UsageError(f"--watch {path}: not a directory.")
     if paths:
         settings = replace(settings, directories=tuple(Path(path).absolute() for path in paths))
-    if not accounting:
-        settings = replace(settings, accounting=False)
     while True:
         done = catch_up(lake, settings, everything=everything)
         if form == "json":
@@ -450,15 +446,14 @@ Example: ioweather sql "SELECT day, count(*) FROM series GROUP BY day"
 @output_options
 @click.option("--timeout", default=30.0, show_default=True, help="Maximum run time of the query in seconds.")
 @click.option("--rows", default=10_000, show_default=True, help="Maximum number of rows to print.")
-@click.option("--memory", default="1GiB", show_default=True, help="Memory limit.")
-def sql(query: str | None, lake_dir: str | None, form: str, timeout: float, rows: int, memory: str) -> None:
+def sql(query: str | None, lake_dir: str | None, form: str, timeout: float, rows: int) -> None:
     """Query the lake in DuckDB SQL: one SELECT or EXPLAIN, read-only. Without QUERY, the query is read from standard
     input."""
     text = query if query is not None else ("" if sys.stdin.isatty() else sys.stdin.read())
     if not text.strip():
         raise UsageError("Give a query.", hint='For example: ioweather sql "SELECT * FROM ingests LIMIT 5"')
     with open_lake(lake_dir).snapshot() as snapshot:
-        result = run_user_sql(snapshot, text, rows=rows, seconds=timeout, memory=memory)
+        result = run_user_sql(snapshot, text, rows=rows, seconds=timeout)
     if form == "text" and result.columns == ("explain_key", "explain_value"):
         say(*(line for _, plan in result.rows for line in plan.splitlines()))  # a drawing in lines of its own
     else:
@@ -511,13 +506,8 @@ def _summary(snapshot: Snapshot, form: str) -> None:
         ]
         print_rows(("file system", "kind", "source", "parts", "step", "from", "to", "rows"), shown, form)
     if doubled:
-        worst = max(doubled, key=lambda item: item["disagreement_ratio"])
-        say(
-            "",
-            f"{len(doubled)} daily metrics have several sources; only one is used. The sources differ by at most "
-            f"{format_ratio(worst['disagreement_ratio'])} ({worst['metric']} of {worst['filesystem']}, "
-            f"{worst['day']}).",
-        )
+        worst = format_ratio(max(item["disagreement_ratio"] for item in doubled))
+        say("", f"{len(doubled)} daily metrics have several sources, which differ by at most {worst}; one is used.")
     quarantined = snapshot.scalar("SELECT count(*) FROM quarantine")
     if quarantined:
         say("", f"{quarantined} files are in quarantine: `ioweather lake quarantine`.")

@@ -193,10 +193,9 @@ Example: ioweather mcp --lake /srv/weather
 
 @click.command(epilog=MCP_EPILOG)
 @lake_option
-@_SPOOL
-def mcp(lake_dir: str | None, spools: tuple[Path, ...]) -> None:
+def mcp(lake_dir: str | None) -> None:
     """Answer an AI assistant's questions about this lake."""
-    _mcp_server().serve_stdio(open_lake(lake_dir).root, spools or (default_spool_dir(),))
+    _mcp_server().serve_stdio(open_lake(lake_dir).root, (default_spool_dir(),))
 
 
 def _mcp_server() -> ModuleType:

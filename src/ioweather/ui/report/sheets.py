@@ -229,7 +229,6 @@ def _tiles(now: Found, before: Found) -> Iterator[Fact]:
     yield Fact("slow", "of the time storage was slow", format_value(now.slow_share, "ratio"), note=slow)
     cost = _extra_seconds(run for run in now.runs if overlaps_any(run, now.troubles))
     note = f"runs at these times took {format_value(cost, 'seconds')} longer than similar runs" if cost else ""
-    note = note if now.troubles else ""
     number, _, names = (count_by_kind(now.troubles) or "0 incidents").partition(" ")
     yield Fact("troubles", names, number, note=note)
     count = trend(now.started_runs, before.started_runs, "count")

@@ -209,24 +209,15 @@ def _science(material: Material, made: Sequence[Exhibit], progress: Progress) ->
 
 
 def _opening(material: Material, made: Sequence[Exhibit]) -> list[str]:
-    """Sentences on the period, the data, the exhibits and the claims."""
+    """Sentences on the period, the exhibits and the claims."""
     kinds = [finding.kind for e in made if e.id != "pat19.observations" for finding in e.findings if finding.claim]
-    names = {
-        "series": "samples of servers",
-        "applications": "runs with a Darshan log",
-        "jobs": "jobs in accounting",
-        "responses": "timed operations",
-        "scans": "scans of contents",
-    }
-    counts = [(material.table_rows.get(table, 0), what) for table, what in names.items()]
-    held = ", ".join(f"{n:,} {what}" for n, what in counts if n) or "nothing yet"
     included = len({exhibit.id.partition("@")[0] for exhibit in made})
     total = included + len(material.left_out)
     empty = sum(item.reason.startswith("empty: ") for item in material.left_out)
     simulated = ["This facility is simulated: nothing here was measured."] if material.facility.simulated else []
     return [
         *simulated,
-        f"{_period(material)} The lake contains {held}.",
+        _period(material),
         f"{included} of {total} exhibits of the five papers are included, {empty} would be empty, and "
         f"{total - included - empty} are not possible with these data. Each missing exhibit is listed with the "
         "reason.",

@@ -36,6 +36,7 @@ from ioweather.ui.web.queries import (
     received,
     run_sql,
 )
+from ioweather.ui.web.served_lake import is_wrong
 from ioweather.ui.web.visible import (
     Between,
     OperatorView,
@@ -153,7 +154,7 @@ def _rows(form: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], body
 def now(view: PublicView) -> Response:
     """Return how slow storage is now."""
     found = view.served.now()
-    return JSONResponse({**result_json(found.answer), "wrong": found.wrong})
+    return JSONResponse({**result_json(found), "wrong": is_wrong(found)})
 
 
 @router.get("/events", response_model=None, responses=_TABLE)
@@ -161,7 +162,7 @@ def events(
     view: PublicView, between: Between, kind: Annotated[str | None, Query(max_length=50)] = None, form: Form = "json"
 ) -> Answered:
     """List events, newest first."""
-    found = view.events(kind, period_of(between, view.lake.facility))
+    found = view.served.events(kind, period_of(between, view.lake.facility))
     rows = [{**vars(event), "strength": event.strength_ratio} for event in found]
     names = [*(field.name for field in fields(EventOutcome)), "strength"]
     return _rows(form, names, (list(row.values()) for row in rows), {"events": rows})

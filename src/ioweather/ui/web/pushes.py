@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias, TypeVar
@@ -21,12 +21,13 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ioweather.agent.status import STATUS_VERSION, Status, keep_status
-from ioweather.core.errors import AccessDenied, Busy, CorruptInput, LakeError, SourceError, UsageError
-from ioweather.core.units import MIB, format_bytes, now_ns
+from ioweather.core.errors import AccessDenied, Busy, CorruptInput, LakeError, SourceError
+from ioweather.core.units import MIB, now_ns
 from ioweather.ingestion.queue import Waiting, draft_in, waiting
 from ioweather.ingestion.receive import HOST, NAME, Received, receive, require_room
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.tokens import Token
+from ioweather.ui.web.queries import body_parts
 from ioweather.ui.web.served_lake import Refreshed
 from ioweather.ui.web.visible import Sender, may_answer
 
@@ -51,7 +52,7 @@ _ANSWERS: Final = may_answer(400, 401, 403, 404, 408, 422, 503)
 async def tell(request: Request, token: Sender, host: HostName) -> dict[str, str]:
     """The status.json of an agent on another host. It replaces the previous status."""
     _check_token(token, host)
-    status = read_told(b"".join([part async for part in _body(request, STATUS_LIMIT_BYTES, "status")]), host)
+    status = read_told(b"".join([part async for part in body_parts(request, STATUS_LIMIT_BYTES, "status")]), host)
     await _checking(request, _keep, request.app.state.served.directory, status)
     return {"status": "ok"}
 
@@ -103,7 +104,7 @@ async def bring(request: Request, token: Sender, host: HostName, segment: Segmen
     try:
         with draft_in(root) as draft:
             with draft.open("wb") as file:
-                async for part in _body(request, LIMIT_BYTES, "file"):
+                async for part in body_parts(request, LIMIT_BYTES, "file"):
                     file.write(part)
             if not draft.stat().st_size:
                 raise SourceError("The body is empty.", kind="EmptyInput")
@@ -124,15 +125,6 @@ async def _ready(request: Request) -> tuple[Path, LakeWriter]:
 
     await anyio.to_thread.run_sync(check)
     return root, writer
-
-
-async def _body(request: Request, limit_bytes: int, what: str) -> AsyncIterator[bytes]:
-    size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size > limit_bytes:
-            raise UsageError(f"The {what} is larger than {format_bytes(limit_bytes)}.")
-        yield part
 
 
 async def _checking(request: Request, check: Callable[..., T], *arguments: object) -> T:

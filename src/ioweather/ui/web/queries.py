@@ -7,7 +7,7 @@ import re
 import tempfile
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -144,8 +144,20 @@ SQL_LIMITS: Final[dict[str, Any]] = {
     "answer_bytes": 32 << 20,
     "must_confine": True,
 }
-_QUERIES_AT_ONCE: Final = threading.BoundedSemaphore(2)
+_QUERIES: Final = threading.BoundedSemaphore(2)
+_UPLOADS: Final = threading.BoundedSemaphore(4)
 _PATIENCE_SECONDS: Final = 2.0
+
+
+@contextmanager
+def few_at_once(slots: threading.BoundedSemaphore = _UPLOADS, what: str = "uploads") -> Iterator[None]:
+    """Limit what runs, or is in memory, at the same time."""
+    if not slots.acquire(timeout=_PATIENCE_SECONDS if slots is _QUERIES else 0):
+        raise Busy(f"Too many {what} at once.", hint="Try again in a few seconds.")
+    try:
+        yield
+    finally:
+        slots.release()
 
 
 class SqlQuestion(BaseModel):
@@ -154,29 +166,22 @@ class SqlQuestion(BaseModel):
 
 def run_sql(view: View, question: SqlQuestion) -> SqlResult:
     """Run a query of an operator, bounded in rows, time and memory; few run at once."""
-    if not _QUERIES_AT_ONCE.acquire(timeout=_PATIENCE_SECONDS):
-        raise Busy("Too many queries are running.", hint="Try again in a few seconds.")
-    try:
-        with view.lake.snapshot() as snapshot:
-            found = run_user_sql(snapshot, question.query, **SQL_LIMITS)
+    with few_at_once(_QUERIES, "queries"), view.lake.snapshot() as snapshot:
+        found = run_user_sql(snapshot, question.query, **SQL_LIMITS)
         return replace(found, rows=tuple(tuple(map(plain, row)) for row in found.rows))
-    finally:
-        _QUERIES_AT_ONCE.release()
 
 
 LIMIT_BYTES: Final = 64 * MIB
-_UPLOADS_AT_ONCE: Final = threading.BoundedSemaphore(4)
 
 
-@contextmanager
-def few_at_once() -> Iterator[None]:
-    """Limit the uploads in memory at the same time."""
-    if not _UPLOADS_AT_ONCE.acquire(blocking=False):
-        raise Busy("Too many uploads at once.", hint="Try again in a few seconds.")
-    try:
-        yield
-    finally:
-        _UPLOADS_AT_ONCE.release()
+async def body_parts(request: Request, limit_bytes: int, what: str) -> AsyncIterator[bytes]:
+    """The body of a request in parts; raises UsageError beyond the limit."""
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > limit_bytes:
+            raise UsageError(f"The {what} is larger than {format_bytes(limit_bytes)}.")
+        yield part
 
 
 async def received(request: Request) -> bytes:
@@ -184,17 +189,10 @@ async def received(request: Request) -> bytes:
     # A form of another site cannot send this type without a preflight request, which is not answered.
     if not request.headers.get("content-type", "").startswith("application/octet-stream"):
         raise UsageError("Send the log as application/octet-stream.")
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > LIMIT_BYTES:
-            raise UsageError(
-                f"The file is larger than {format_bytes(LIMIT_BYTES)}.", hint="Use `ioweather why FILE` instead."
-            )
-        parts.append(part)
-    if not size:
+    data = b"".join([part async for part in body_parts(request, LIMIT_BYTES, "file")])
+    if not data:
         raise SourceError("The file is empty.", kind="EmptyInput")
-    return b"".join(parts)
+    return data
 
 
 def answers_for_log(data: bytes, view: View) -> tuple[Answer, Answer]:

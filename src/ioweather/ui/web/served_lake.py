@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ioweather.core.contracts import Period
 from ioweather.core.errors import Busy, DataUnavailable, LakeError
@@ -84,13 +84,6 @@ class Refreshed(Generic[T]):
             self._thread = None
 
 
-class Weather(NamedTuple):
-    """What agents measure now; `wrong`: something is."""
-
-    answer: Answer
-    wrong: bool
-
-
 @dataclass
 class ServedLake:
     """The lake of a server, and cached results about it. The directory need not exist yet; `spools` are those of agents
@@ -142,17 +135,16 @@ class ServedLake:
         with study:
             return make_exhibits(lake, [exhibit_id], params=params, period_ns=period)[0]
 
-    def now(self) -> Weather:
+    def now(self) -> Answer:
         """The weather, the same for all requests within a second."""
         found = self._now.get()
         assert found is not None, "the first request waits for it"
         return found
 
-    def _read_now(self) -> Weather:
+    def _read_now(self) -> Answer:
         """Rows come to the lake every few minutes; the agents' status is as of now."""
         shared: SharedResults = {recent_history: self.history}
-        answer = ask("now", self.directory, {"spool": self.own_spools}, shared=shared)
-        return Weather(answer, isinstance(answer.result, NowOutcome) and answer.result.wrong)
+        return ask("now", self.directory, {"spool": self.own_spools}, shared=shared)
 
     @property
     def history(self) -> History:
@@ -225,6 +217,11 @@ class ServedLake:
     def stop(self) -> None:
         """Refuse waiting requests, so that only running computations delay the end of the server."""
         self.is_stopping = True
+
+
+def is_wrong(now: Answer) -> bool:
+    """Whether the answer of `now` finds something wrong."""
+    return isinstance(now.result, NowOutcome) and now.result.wrong
 
 
 def _cached_bytes(value: object) -> int:

@@ -305,16 +305,11 @@ def events_table(place: Place, events: Iterable[EventOutcome], title: str) -> Li
         rows.append((e.start_ns, e.end_ns, e.kind.replace("_", " "), where, e.label, e.strength_ratio))
     event_of = dict(zip(rows, found, strict=True))
     links = {
-        "from": lambda row: event_address(place, event_of[tuple(row)]),
+        "from": lambda row: place.link("/", **around_ns(row[0], row[1])),  # the overview at that time
         "where": lambda row: where_address(place, event_of[tuple(row)]),
     }
     columns = "from [time_ns]; to [time_ns]; kind; where; what; strength [factor]"
     return Listed.of(title, columns, rows, None, "No events recorded in this period.", "all", links)
-
-
-def event_address(place: Place, event: EventOutcome) -> str:
-    """The overview at the time of the event."""
-    return place.link("/", **around_ns(event.start_ns, event.end_ns))
 
 
 def where_address(place: Place, event: EventOutcome) -> str:

@@ -13,7 +13,7 @@ A token of a person takes the place of the proxy's word in OwnView, and shows th
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -28,7 +28,6 @@ from ioweather.core.errors import AccessDenied, IoweatherError, UsageError
 from ioweather.core.facility import SOCKET, Facility, Owner, Visibility
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_time_ns, parse_moment_ns, zone_named
-from ioweather.diagnosis.events import EventOutcome
 from ioweather.lake.lake import Lake
 from ioweather.lake.tokens import Token, find_token
 from ioweather.topics.catalogue import QUESTIONS
@@ -77,9 +76,6 @@ class View:
 
     def exhibit(self, exhibit_id: str, params: Mapping[str, str], period: Period) -> Exhibit:
         return self.served.exhibit(self.lake, exhibit_id, params, period)
-
-    def events(self, kind: str | None, period: Period) -> Sequence[EventOutcome]:
-        return self.served.events(kind, period)
 
     def ask(
         self, question: str, params: Mapping[str, Any], period: Period = ALL_TIME, shared: SharedResults | None = None
@@ -327,7 +323,6 @@ _MEANINGS: Final = {
     403: "You do not have access to this.",
     404: "The data does not exist or is not sufficient.",
     408: "The request arrived too slowly.",
-    413: "The body is too large.",
     422: "The file cannot be read.",
     503: "The lake cannot be opened, or there are too many requests.",
 }

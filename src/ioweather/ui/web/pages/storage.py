@@ -24,6 +24,7 @@ from ioweather.job_io.outcomes import WhoOutcome
 from ioweather.planning.forecast_model import ForecastOutcome
 from ioweather.ui.charts.page import block_html
 from ioweather.ui.web import shell
+from ioweather.ui.web.served_lake import is_wrong
 from ioweather.ui.web.shell import CHART_PX, MAIN_SHARE, PANEL_PX, Html, Listed, Place
 from ioweather.ui.web.visible import RANGE_NS, OwnView, PublicView, View, data_end_ns, period_for
 
@@ -103,8 +104,8 @@ def weather(view: PublicView) -> Html:
         found = view.served.now()
     except IoweatherError:
         return Html("")
-    state = "wrong" if found.wrong else "fine"
-    return Html(shell.part("weather.html", text=found.answer.headline, state=state, place=Place(view, "/")))
+    state = "wrong" if is_wrong(found) else "fine"
+    return Html(shell.part("weather.html", text=found.headline, state=state, place=Place(view, "/")))
 
 
 @router.get("/fragments/filesystems")
@@ -190,8 +191,8 @@ def now(view: PublicView) -> Html:
     except IoweatherError as error:
         elsewhere = Markup('<p>For server reports, see the <a href="{}">overview</a>.</p>')
         return Html(shell.problem(error, "How slow storage is now") + elsewhere.format(Place(view).link("/")))
-    state = "wrong" if found.wrong else "fine"
-    return Html(Markup('<div class="{}">{}</div>').format(state, shell.answer_part(found.answer, view.drawn())))
+    state = "wrong" if is_wrong(found) else "fine"
+    return Html(Markup('<div class="{}">{}</div>').format(state, shell.answer_part(found, view.drawn())))
 
 
 @router.get("/fragments/forecast")
@@ -398,7 +399,7 @@ def events_page(view: PublicView, kind: str = "") -> Html:
 @router.get("/fragments/events")
 def events(view: PublicView, kind: str | None = None) -> Html:
     try:
-        found = view.events(kind or None, period_for(view))
+        found = view.served.events(kind or None, period_for(view))
     except IoweatherError as error:
         return shell.failed(error)
     notes = [f"{len(found) - _MOST_EVENTS:,} older events are not shown."] if len(found) > _MOST_EVENTS else []
