@@ -278,8 +278,8 @@ def _last_response_times(here: Here) -> dict[str, int]:
 def _show_progress(
     here: Here, lake: Path, stop: threading.Event, limit_seconds: float, demo: Path, show_demo: Callable[[], None]
 ) -> None:
-    """Show the first response times at once, `now` when a baseline is there, the demonstration when it is made. Return at
-    the end."""
+    """Show the first response times, `now` when a baseline is there, and the demonstration when it is made, until the
+    end."""
     started = time.monotonic()
     look_at = min(_FIRST_LOOK_SECONDS, limit_seconds * 0.8)
     first = looked = shown = False
