@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from ioweather.core.errors import FacilityError
+from ioweather.core.errors import IoweatherError
 from ioweather.core.results import Answer, Fact, FactGroup, Finding
 from ioweather.core.units import MIB, format_seconds
 from ioweather.job_io.advisor import parallel_rules, request_rules
@@ -301,7 +301,7 @@ def select_first_of_dimensions(patterns: Iterable[_Advised]) -> tuple[_Advised, 
 def read_site_notes() -> dict[str, str]:
     """Return a site's notes on rules, by the name of the rule: a file with `text` below `[note.small_requests]`.
 
-    Raises FacilityError, which names the file.
+    Raises IoweatherError, which names the file.
     """
     named = os.environ.get("IOWEATHER_ADVICE")
     path = Path(named) if named else SITE_FILE
@@ -314,11 +314,11 @@ def read_site_notes() -> dict[str, str]:
         return {name: str(note["text"]) for name, note in found.get("note", {}).items()}
     except OSError as error:
         hint = "IOWEATHER_ADVICE sets this path."
-        raise FacilityError(f"{path} cannot be read: {error.strerror}.", hint=hint) from None
+        raise IoweatherError(f"{path} cannot be read: {error.strerror}.", hint=hint, kind="FacilityError") from None
     except KeyError:
-        raise FacilityError(f"{path}: each note needs `text`, a sentence.") from None
+        raise IoweatherError(f"{path}: each note needs `text`, a sentence.", kind="FacilityError") from None
     except (ValueError, TypeError, AttributeError) as error:
-        raise FacilityError(f"{path}: {error}.") from None
+        raise IoweatherError(f"{path}: {error}.", kind="FacilityError") from None
 
 
 def advise(view: JobView) -> Advised:
