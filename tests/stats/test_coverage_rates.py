@@ -16,7 +16,6 @@ from scipy.signal import lfilter
 from ioweather.core.results import Estimate
 from ioweather.core.units import MINUTE_NS
 from ioweather.stats import dependence
-from ioweather.stats.dependence import MEASURES
 from ioweather.stats.estimates import (
     Intervals,
     contributions,
@@ -32,6 +31,7 @@ from ioweather.stats.mixture import HeadName, MixtureFit, fit_mixture
 from ioweather.stats.order_statistics import quantile_bound, slowest_of
 from ioweather.stats.series import correlation, lagged_sums, variation_from_sums
 from ioweather.studies.don15 import beyond_parts
+from ioweather.studies.mad17.coefficients import MEASURES
 
 STEPS_PER_HOUR = 4
 Held = Callable[[np.random.Generator], bool | None]
