@@ -535,8 +535,10 @@ def striping_exhibit(
     if agreement is not None:
         yield plain("best_width_agreement", agreement, "ratio", method="share of bootstrap replicates")
     if test is not None:
-        yield plain("target_correlation", test.correlation, "", n=test.rounds, method=test.method)
-        yield plain("independence_p", test.p_value, "", n=test.rounds, method=test.method)
+        correlation, p_value, rounds, _ = test
+        method = "mean pairwise Spearman correlation; null by shifting each target in time"
+        yield plain("target_correlation", correlation, "", n=rounds, method=method)
+        yield plain("independence_p", p_value, "", n=rounds, method=method)
     rows: list[tuple[Cell, ...]] = []
     drawn: list[tuple[Cell, ...]] = []
     for prediction in predictions:

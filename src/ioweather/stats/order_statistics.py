@@ -113,8 +113,8 @@ def independence(
 
     Returns the mean Spearman correlation over all pairs of targets, p (small: not independent), rounds and targets.
     Targets that are slow at the same time make the slowest of n *less* slow than the formula says, which is then an
-    upper bound. The null turns each target's series around by a random shift, which keeps its own persistence and breaks what
-    targets share. None where fewer than 20 complete rounds or 2 targets are left.
+    upper bound. The null turns each target's series around by a random shift, which keeps its own persistence and
+    breaks what targets share. None where fewer than 20 complete rounds or 2 targets are left.
     """
     table = np.asarray(concurrent, np.float64)
     table = table[~np.isnan(table).any(axis=1)]
