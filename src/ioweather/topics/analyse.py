@@ -18,7 +18,7 @@ from ioweather.core.choices import check_resolution
 from ioweather.core.contracts import ALL_TIME, Param, Period, Spread, Study
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.logs import Progress, silent
-from ioweather.core.papers import exhibit_entry, exhibits, published
+from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
 from ioweather.core.papers.claim_tests import judge_claims
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, number_names, to_jsonable
 from ioweather.lake.caches import store_newest
@@ -54,15 +54,20 @@ class Availability:
 
 
 def study_of(exhibit_id: str) -> Study:
-    """Return the study that makes an exhibit."""
-    return STUDIES[exhibit_entry(exhibit_id).study]
+    """Return the study that makes an exhibit; that of another package where the exhibit is of no paper."""
+    of_others = (STUDIES[name] for name in STUDIES.plugins) if exhibit_id.partition(".")[0] not in PAPERS else ()
+    found = next((study for study in of_others if exhibit_id in study.exhibits), None)
+    return found or STUDIES[exhibit_entry(exhibit_id).study]
 
 
-def availability(snapshot: Snapshot) -> list[Availability]:
-    """Return the availability of the exhibits of the five papers, in order."""
+def availability(snapshot: Snapshot, *, plugins: bool = False) -> list[Availability]:
+    """Return the availability of the exhibits of the five papers, in order; with `plugins` also of other packages."""
     filled, sampled = snapshot.filled(), _sampled(snapshot)
-    lacks = {name: study.missing(filled, sampled) for name, study in STUDIES.items()}
-    return [Availability(e.id, e.title, e.study, not lacks[e.study], lacks[e.study]) for e in exhibits()]
+    listed = [(entry.id, entry.title, entry.study) for entry in exhibits()]
+    for name in STUDIES.plugins if plugins else ():
+        listed += [(each, f"made by {STUDIES.package_of(name)}", name) for each in STUDIES[name].exhibits]
+    lacks = {name: STUDIES[name].missing(filled, sampled) for name in {name for _, _, name in listed}}
+    return [Availability(each, title, name, not lacks[name], lacks[name]) for each, title, name in listed]
 
 
 def _resolved(
@@ -190,7 +195,7 @@ def _run(
         full = replace(
             exhibit,
             title=exhibit.title or exhibit_entry(exhibit.id).title,
-            published=exhibit.published or published(exhibit.id),
+            published=exhibit.published or (published(exhibit.id) if STUDIES.is_ours(name) else ()),
             provenance=provenance,
             findings=number_names((*(j.finding for j in judged), *exhibit.findings)),
             caveats=(*simulated_caveat(facility), *exhibit.caveats),

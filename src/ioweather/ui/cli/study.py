@@ -101,7 +101,7 @@ def _list_exhibits(lake_dir: str | None, form: str) -> None:
     note = ""
     try:
         with open_lake(lake_dir).snapshot() as snapshot:
-            found = analyse.availability(snapshot)
+            found = analyse.availability(snapshot, plugins=True)
     except LakeError as error:
         if lake_dir is not None:
             raise

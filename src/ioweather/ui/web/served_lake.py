@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ioweather.core.contracts import Period
-from ioweather.core.errors import Busy, DataUnavailable, LakeError
+from ioweather.core.errors import DataUnavailable, IoweatherError, LakeError
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.tables import TABLES
 from ioweather.core.units import local_zone
@@ -213,10 +213,10 @@ class ServedLake:
         while not lock.acquire(timeout=_LOOK_SECONDS):
             if self.is_stopping or time.monotonic() > until:
                 why = "The server is stopping." if self.is_stopping else "Too many requests."
-                raise Busy(why, hint="Try again in a few seconds.")
+                raise IoweatherError(why, hint="Try again in a few seconds.", kind="Busy")
         try:
             if self.is_stopping:
-                raise Busy("The server is stopping.", hint="Try again in a few seconds.")
+                raise IoweatherError("The server is stopping.", hint="Try again in a few seconds.", kind="Busy")
             yield
         finally:
             lock.release()
