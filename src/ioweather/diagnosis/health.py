@@ -122,7 +122,7 @@ def _headline(found: list[Unhealthy], scope: Sequence[Searched]) -> str:
     last = {str(each.component) for each in found if each.end_ns is None or each.end_ns >= end}
     still = f"{len(last)} components" if len(last) > _NAMED_IN_HEADLINE else ", ".join(sorted(last)) or "none"
     were = f"{count} component{'s were' if count > 1 else ' was'} unhealthy: {'; '.join(named)}{more}"
-    return f"{were}. At the end of the searched period: {still}."
+    return f"{were}. Still unhealthy at the end of the period: {still}."
 
 
 def _cost_facts(found: list[Unhealthy]) -> tuple[FactGroup, ...]:
@@ -133,7 +133,7 @@ def _cost_facts(found: list[Unhealthy]) -> tuple[FactGroup, ...]:
     if lost:
         runs = sum(each.runs or 0 for each in found)
         facts += [
-            Fact("runs", "runs on them", runs, "count"),
+            Fact("runs", "delayed runs", runs, "count"),
             Fact("lost_seconds", "delay of these runs", sum(lost), "seconds"),
         ]
     return (FactGroup("cost", "Incidents and their cost", tuple(facts)),)
@@ -269,10 +269,10 @@ QUESTION = Question(
     their delay. The answer also lists what was searched, the shortest detectable problem, and what cannot be detected.
 
     A component is unhealthy when it does less than its peers under the same demand. Its operations take longer than its
-    load explains, a new limit caps it, or it does not report. The search runs when new rows are ingested. On six
-    simulated weeks that were not used to set thresholds, 25 of the 27 reported incidents were real, and 25 of 36 real
-    incidents were found. Three healthy weeks with up to twice the usual load had no false reports, provided that jobs
-    send less network traffic while they wait for one target.""",
+    load explains, a new limit caps it, or it does not report. The search runs when new rows are ingested. In a
+    test on six simulated weeks, 25 of the 27 reported incidents were real, and 25 of 36 real incidents were found.
+    Three healthy weeks with up to twice the usual load had no false reports if jobs sent less network traffic while
+    they waited for one target.""",
     epilog="Example: ioweather health --from 2026-11-01",
     seen_by="public",
     table="incidents",

@@ -197,7 +197,7 @@ def run(source: DataSource, params: Params) -> Answer:
         caveats.append(f"{left_out:,} more probed paths are not slower. List them with --json.")
     if history.usual:
         usual = history.facility.baseline_text.replace("the whole period", "the last four weeks")
-        caveats.append(f"Baseline: {usual}, from roll-ups, accurate to {RELATIVE_ERROR:.0%}.")
+        caveats.append(f"Baseline: the median of {usual}, accurate to {RELATIVE_ERROR:.0%}.")
     good, missed = sum(o.count for o in outcomes), sum(o.missed for o in outcomes)
     failed = sum(sum(o.errors.values()) for o in outcomes)
     excluded = {k: n for k, n in (("missed_ticks", missed), ("failed", failed)) if n}
@@ -324,7 +324,7 @@ def _facts_by_path(operations: Sequence[OperationOutcome], now_ns: int) -> tuple
         titles[path] = f"{_where(o)} ({o.target})"
         if o.slowdown is None:
             note = (
-                f"no baseline yet ({o.usual_count})" if o.median_seconds is not None else "no data in the last minute"
+                f"no baseline: {o.usual_count} values" if o.median_seconds is not None else "no data in the last minute"
             )
             fact = Fact(o.op, o.op, o.median_seconds, "seconds", None, note)
         else:
@@ -390,7 +390,7 @@ def now_screen(answer: Answer, params: Params) -> Iterator[Block]:
     if rows:
         columns = "where [text]; operation [text]; slowdown: against usual [factor]; takes [seconds]; usual [seconds]"
         left = len(measured) - len(rows)
-        yield ResultTable.of("operations", columns, rows, f"The slowest of {len(measured)}" if left else "")
+        yield ResultTable.of("operations", columns, rows, f"The slowest of {len(measured)} operations" if left else "")
     yield from (finding for finding in answer.findings if finding.kind == "alarm")
 
 
