@@ -7,8 +7,7 @@ Lustre gives `series` of what happened between snapshots and how full targets ar
 did, `components` of which server has which target. States (capacity, free space, clients) are stored once an hour, for
 the minute in which they were read. Unusable parts of a dump are counted, and reported at the end.
 
-The text of mountstats has no time. A line before each sample gives it (`date +%s`, or ISO with an offset); or --start
-gives that of the first, and the ages of the mounts the distance of the others.
+The text of mountstats has no time. A line before each sample gives it (`date +%s`, or ISO with an offset).
 
 `mmperfmon query` prints a legend that names the columns, then rows, in as many blocks as the screen is wide. A row is
 the mean over a bucket of what the sensor reported each time. A ratio needs no conversion; a counter is the amount in
@@ -59,7 +58,7 @@ def series_frame(rows: Iterable[tuple[Any, ...]]) -> Frame:
     return SERIES.frame({name: list(column) for name, column in zip(_SERIES_COLUMNS, columns, strict=True)})
 
 
-class _SeriesRows:
+class SeriesRows:
     """Collects rows of `series` until a frame is worth making; `made` counts those of the frames."""
 
     def __init__(self) -> None:
@@ -73,8 +72,10 @@ class _SeriesRows:
         for metric, amount in sorted(grown.amounts.items()):
             self._rows.append((grown.start_ns, length, *grown.target, metric, in_base_unit(metric, amount), flag))
 
-    def add_value(self, target: Target, start_ns: int, interval_ns: int, metric: str, value: float) -> None:
-        self._rows.append((start_ns, interval_ns, *target, metric, value, 0))
+    def add_value(
+        self, target: Target, start_ns: int, interval_ns: int, metric: str, value: float, flag: int = 0
+    ) -> None:
+        self._rows.append((start_ns, interval_ns, *target, metric, value, flag))
 
     def full_frames(self) -> Iterator[tuple[str, Frame]]:
         """A frame of the rows so far, if they are enough."""
@@ -188,7 +189,7 @@ class _LustreRows:
 
     def __init__(self, path: Path, context: ReadContext) -> None:
         self.path, self.context = path, context
-        self.differ, self.rows = Differ(), _SeriesRows()
+        self.differ, self.rows = Differ(), SeriesRows()
         self.jobs: dict[Target, TargetJobs] = {}
         self.job_rows: list[dict[str, Any]] = []
         self.servers: dict[Target, tuple[int, str]] = {}
@@ -294,7 +295,7 @@ _MMPMON_HINT = "Record with: `echo fs_io_s | mmpmon -p -i /dev/stdin -r 0 -d 600
 
 def _read_mmpmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame], None, str | None]:
     """The growth between answers; returns a sentence on answers that are errors."""
-    rows, differ, refused = _SeriesRows(), Differ(), Counter[str]()
+    rows, differ, refused = SeriesRows(), Differ(), Counter[str]()
     answers = 0
     found = parse_mmpmon(line for _, line in whole_lines(path))
     while batch := list(islice(found, 1000)):
@@ -378,7 +379,7 @@ def _read_mmperfmon(path: Path, context: ReadContext) -> Generator[tuple[str, Fr
     if not steps:
         raise SourceError(f"{path} has fewer than two rows, but intervals need two.", kind="EmptyInput")
     bucket_ns = min(steps)
-    rows, left = _SeriesRows(), Counter[str]()
+    rows, left = SeriesRows(), Counter[str]()
     _add_ratios(columns, bucket_ns, rows)
     for column in columns:
         if column.metric not in _COUNTED:
@@ -443,7 +444,7 @@ def _read_columns(path: Path, context: ReadContext) -> list[_Column]:
     return legend
 
 
-def _add_ratios(columns: list[_Column], bucket_ns: int, rows: _SeriesRows) -> None:
+def _add_ratios(columns: list[_Column], bucket_ns: int, rows: SeriesRows) -> None:
     """Add rows of busy CPU time and used memory, as ratios, of each host that has both columns."""
     by_host: dict[str, dict[str, dict[int, float]]] = {}
     for column in columns:
@@ -464,24 +465,15 @@ _MOUNTSTATS_HINT = "Record with: `while sleep 60; do date +%s; cat /proc/self/mo
 
 def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     """The growth of the counters of each mount between samples of /proc/self/mountstats."""
-    rows, looks = _SeriesRows(), 0
+    rows, looks = SeriesRows(), 0
     last: dict[str, tuple[int, Mount]] = {}
-    first_ages: dict[str, int] = {}
-    for stated_ns, lines in _split_samples(path, context):
+    for moment, lines in _split_samples(path, context):
         # Where one mount covers another at the same path, the later is the one in use.
         mounts = {mount.path: mount for mount in parse_mountstats(lines, str(path))}
         looks += bool(mounts)
-        ages = {name: mount.age_seconds for name, mount in mounts.items() if mount.age_seconds is not None}
-        first_ages = first_ages or ages
-        # A mount that was mounted again is younger: the greatest difference is the right one.
-        elapsed = max((age - first_ages[name] for name, age in ages.items() if name in first_ages), default=None)
-        moment = stated_ns
-        if moment is None and context.start_ns is not None and elapsed is not None:
-            moment = context.start_ns + elapsed * NS
         if moment is None:
             if looks > 1:
-                hint = f"Use --start (time of the first sample). {_MOUNTSTATS_HINT}"
-                raise SourceError(f"{path} has samples without times.", hint=hint, kind="UndatedInput")
+                raise SourceError(f"{path} has samples without times.", hint=_MOUNTSTATS_HINT, kind="UndatedInput")
             continue
         for name, mount in mounts.items():
             if name in last and last[name][0] < moment:
