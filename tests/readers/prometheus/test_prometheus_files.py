@@ -258,8 +258,8 @@ def test_a_mapping_of_ones_own_comes_first():
         ({"colour": 1}, "colour"), ({"value": "x"}, "value"),
         ({"metric": "busy_ratio", "value": "rate"}, "is a state, not a rate"),
         ({"factor": 0}, "factor"), ({"system": ""}, "system"), ({"where": 3}, "where"),
-        ({"value": "state"}, "not a state"),
-        ({"component": {"match": "x"}}, "label"), ({"component": {"label": "a", "match": "("}}, "regular expression"),
+        ({"value": "state"}, "is an amount, not a state"),
+        ({"component": {"match": "x"}}, "label"), ({"component": {"label": "a", "match": "("}}, "unterminated"),
         ({"job": "{j}"}, "operation"), ({"job": "{j}", "operation": "x", "field": "y"}, "field"),
     ],
 )  # fmt: skip
