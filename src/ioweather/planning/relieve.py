@@ -73,12 +73,10 @@ class RelieveOutcome:
 class FileThere(NamedTuple):
     """A file with stripes on the target, and the bytes moved there.
 
-    `path` is as stored; `escaped` is None if the lake has a hash. `osts` are the OST numbers of its layout, a
-    semicolon between components.
+    `path` is as stored, perhaps a hash. `osts` are the OST numbers of its layout, a semicolon between components.
     """
 
     path: str
-    escaped: bool | None
     bytes_there: float
     size_bytes: int | None
     uid: int | None
@@ -176,7 +174,7 @@ def _write_headline(outcome: RelieveOutcome) -> str:
 
 
 def _list_limits(outcome: RelieveOutcome) -> Iterator[Finding]:
-    """Yield that some files have no command, and that the known files are not enough."""
+    """Yield that some files have no command."""
     several = sum(file.command is None for file in outcome.files)
     if several:
         yield Finding(
@@ -186,8 +184,6 @@ def _list_limits(outcome: RelieveOutcome) -> Iterator[Finding]:
             "undecided",
             name="no_command",
         )
-    if outcome.excess_bytes and not outcome.is_enough:
-        yield Finding("The known files account for only part of the excess.", "undecided", name="not_enough")
 
 
 def choose_fewest(amounts: Floats, wanted: float) -> Indices:
@@ -234,20 +230,16 @@ def _parse_ost_numbers(file: FileThere) -> list[int]:
 
 def _format_migrate_command(file: FileThere, stripes: Sequence[int] | None) -> str | None:
     """Return the command that moves a file; None without a known path or a free target."""
-    if stripes is None or file.escaped is None:
+    if stripes is None or not file.path.startswith("/"):
         return None
-    return f"lfs migrate -n -o {','.join(map(str, stripes))} {quote_for_shell(file.path, escaped=file.escaped)}"
+    return f"lfs migrate -n -o {','.join(map(str, stripes))} {quote_for_shell(file.path)}"
 
 
-def quote_for_shell(path: str, *, escaped: bool) -> str:
-    """Quote a path for the shell: as $'...' if it has control characters, or is stored with \\xNN and doubled
-    backslashes (`escaped`)."""
-    if path.startswith("-"):
-        path = f"./{path}"
-    if not escaped and not _UNPRINTABLE.search(path):
+def quote_for_shell(path: str) -> str:
+    """Quote a path for the shell: as $'...' if it has control characters."""
+    if not _UNPRINTABLE.search(path):
         return shlex.quote(path)
-    text = path if escaped else path.replace("\\", "\\\\")
-    text = _UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    text = _UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", path.replace("\\", "\\\\"))
     return "$'" + text.replace("'", "\\'") + "'"
 
 
@@ -310,7 +302,7 @@ def _write_sql_of_logged_files(snapshot: Snapshot, filesystem: str, number: int,
     mine = _write_sql_of_stripes(number)
     moved = f"(coalesce(read_bytes, 0) + coalesce(write_bytes, 0)) * {mine} / len({_STRIPES})"
     return f"""
-        SELECT path, CASE WHEN path LIKE '/%' THEN FALSE END, sum(there) AS there,
+        SELECT path, sum(there) AS there,
             max(greatest(read_extent_bytes, write_extent_bytes)), arg_max(uid, start_ns),
             max(greatest(last_read_ns, last_write_ns)), arg_max(osts, start_ns)
         FROM (SELECT *, {moved} AS there FROM ({snapshot.rows("files", {"module": ("POSIX", "STDIO")}, period)}))
@@ -323,7 +315,7 @@ def _read_largest(snapshot: Snapshot, select: str) -> tuple[int, list[FileThere]
     """Return the number of files, and the largest first."""
     ((count,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({select})").fetchall()
     rows = snapshot.bare.execute(f"{select} ORDER BY there DESC, path LIMIT {_MOST_FILES}").fetchall()
-    return int(count), [FileThere(*row)._replace(bytes_there=float(row[2])) for row in rows]
+    return int(count), [FileThere(*row)._replace(bytes_there=float(row[1])) for row in rows]
 
 
 def _read_user_names(snapshot: Snapshot) -> dict[int | None, str]:
