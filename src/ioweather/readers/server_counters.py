@@ -39,11 +39,9 @@ from ioweather.readers.text_files import (
     LocalClock,
     all_of_a_kind,
     beginning,
-    files_of_a_kind,
     numbered_lines,
     plain_head,
     shown_counts,
-    text_blocks,
     time_of_line,
     whole_lines,
 )
@@ -107,16 +105,12 @@ _LUSTRE_HINT = (
 Pieces: TypeAlias = Generator[tuple[str, Frame], None, str | None]
 
 
-def _is_dump(text: str) -> bool:
-    return _PARAMETER.search(text) is not None
-
-
 def _detect_lustre(head: bytes, path: Path) -> float:
-    """Output of `lctl get_param` a list of devices, a /proc tree, or a folder of them."""
+    """Output of `lctl get_param`, a list of devices, a /proc tree, or a folder of trees."""
     if path.is_dir():
-        return 0.9 if _trees(path) or files_of_a_kind(path, _is_dump) else 0.0
+        return 0.9 if _trees(path) else 0.0
     text = plain_head(head)
-    if _is_dump(text):
+    if _PARAMETER.search(text):
         return 0.95
     if _DEVICE_LIST.search(text):
         return 0.93
@@ -132,34 +126,18 @@ LUSTRE = FileReader(
 )
 
 
-def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> Iterator[Snapshot]:
-    """Snapshots of a dump, a /proc tree, or a folder of either, in the order of their times. `more_follows`: another
-    file continues this one, so its last parameter is whole."""
+def _snapshots(path: Path, host: str | None) -> Iterator[Snapshot]:
+    """Snapshots of a dump, a /proc tree, or a folder of trees, in the order of their times."""
     if not path.is_dir():
         if _DEVICE_LIST.search(beginning(path)):
             return iter([parse_device_list(_lustre_lines(path))])
-        return snapshots(get_param_blocks(_lustre_lines(path), more_follows=more_follows), str(path), host)
-    if trees := _trees(path):
+        return snapshots(get_param_blocks(_lustre_lines(path)), str(path), host)
 
-        def latest_ns(found: Snapshot) -> int:
-            seconds = (int(second) for text in found.jobs.values() for second in _SECONDS.findall(text))
-            return found.latest_ns() or NS * max(seconds, default=0)
+    def latest_ns(found: Snapshot) -> int:
+        seconds = (int(second) for text in found.jobs.values() for second in _SECONDS.findall(text))
+        return found.latest_ns() or NS * max(seconds, default=0)
 
-        return iter(sorted((read_tree(tree, host) for tree in trees), key=latest_ns))
-
-    def last_second(dump: Path) -> tuple[int, str]:
-        """The last second in a dump and its name: the order of dumps."""
-        return max(
-            (int(second) for text in text_blocks(dump) for second in _SECONDS.findall(text)), default=0
-        ), dump.name
-
-    # Ordered without being read: each may list ten thousand jobs.
-    dumps = sorted(files_of_a_kind(path, _is_dump), key=last_second)
-    return (
-        snapshot
-        for dump in dumps
-        for snapshot in _snapshots(dump, host or _host_in_name(dump), more_follows=dump is not dumps[-1])
-    )
+    return iter(sorted((read_tree(tree, host) for tree in _trees(path)), key=latest_ns))
 
 
 def _trees(path: Path) -> list[Path]:
