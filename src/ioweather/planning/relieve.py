@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, NamedTuple
@@ -31,6 +31,11 @@ _MOST_FILES: Final = 10_000
 # SQL of the stripes of a file: those of all components of its layout.
 _STRIPES: Final = "string_split(replace(osts, ';', ','), ',')"
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
+_NO_COMMAND: Final = (
+    "of these files have no command: their layout has several components, their path is not in the lake, or they use "
+    "all targets. `lfs migrate --copy FILE FILE` preserves a layout. Set max_create_count=0 for the target during the "
+    "migration."
+)
 _CAVEATS: Final = (
     "Target load comes from server samples. File traffic comes from Darshan logs and is spread evenly over the "
     "stripes of a file. Runs without a log are not included.",
@@ -100,6 +105,7 @@ def run(source: DataSource, params: Params) -> Answer:
     if not outcome.files:
         headline, asked = _write_headline(outcome), f"Which files should move off {outcome.target}?"
         return Answer(question=asked, headline=headline, coverage=(coverage,), name="relieve", result=outcome)
+    several = sum(file.command is None for file in outcome.files)
     facts = (
         Fact("level", "moved", outcome.level, "bytes"),
         Fact("mean_level", "mean of all targets", outcome.mean_level, "bytes"),
@@ -112,7 +118,7 @@ def run(source: DataSource, params: Params) -> Answer:
         headline=_write_headline(outcome),
         facts=(FactGroup("target", outcome.target, facts),),
         exhibits=(Exhibit("relieve", "Files to move", tables=(ResultTable.of("files", _COLUMNS, rows, title),)),),
-        findings=tuple(_list_limits(outcome)),
+        findings=(Finding(f"{several:,} {_NO_COMMAND}", "undecided", name="no_command"),) if several else (),
         caveats=_CAVEATS,
         coverage=(coverage,),
         name="relieve",
@@ -171,19 +177,6 @@ def _write_headline(outcome: RelieveOutcome) -> str:
         return f"{state} Moving {what} would bring the target to the mean."
     share = format_value(outcome.moved_bytes / outcome.excess_bytes, "ratio")
     return f"{state} Moving all {what} would remove {share} of the excess."
-
-
-def _list_limits(outcome: RelieveOutcome) -> Iterator[Finding]:
-    """Yield that some files have no command."""
-    several = sum(file.command is None for file in outcome.files)
-    if several:
-        yield Finding(
-            f"{several:,} of these files have no command: their layout has several components, their path is not in "
-            "the lake, or they use all targets. `lfs migrate --copy FILE FILE` preserves a layout. Set "
-            "max_create_count=0 for the target during the migration.",
-            "undecided",
-            name="no_command",
-        )
 
 
 def choose_fewest(amounts: Floats, wanted: float) -> Indices:

@@ -26,8 +26,9 @@ def test_totals_ratios_and_ranks(planted_climate: Any, climate_exhibits: dict[st
     assert estimate_of(ten, "max_over_min_excess_write").value == pytest.approx(write.max() / write.min() - 1)
     assert estimate_of(ten, "mean_per_ost_read").value == pytest.approx(read.mean())
     assert estimate_of(ten, "rank_correlation").value == pytest.approx(scipy.stats.spearmanr(read, write).statistic)
-    by_name = {row[0]: row[1:] for row in ten.tables[0].rows}
-    assert by_name["OST0003"] == (pytest.approx(read[3]), pytest.approx(write[3]))
+    drawn = {(way, name): total for way, _, total, name in ten.charts[0].table.rows}
+    assert drawn["read", "OST0003"] == pytest.approx(read[3])
+    assert drawn["write", "OST0003"] == pytest.approx(write[3])
     half = len(planted_climate.values["read_bytes"]) // 2
     halves = [part.sum(axis=0) for part in np.split(planted_climate.values["read_bytes"], [half])]
     assert estimate_of(ten, "persistence_read").value == pytest.approx(scipy.stats.spearmanr(*halves).statistic)

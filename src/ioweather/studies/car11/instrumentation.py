@@ -109,8 +109,6 @@ def _instrumented(
         f"{format_value(ratio, 'ratio')} of the core-hours.",
         name="jobs_with_logs",
     )
-    text = f"{len(captured):,} of {len(used):,} projects have at least one log."
-    yield Finding(text, name="projects_with_logs")
     unseen = [name for name in used if name not in captured]
     if unseen and hours:
         largest = max(unseen, key=used.__getitem__)

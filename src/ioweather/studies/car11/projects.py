@@ -267,10 +267,6 @@ def _boxes(jobs: Runs, shown: list[str], caveats: tuple[str, ...], params: Param
         drawn = relabelled(boxes, q50="performance")
         yield Chart.of("box", drawn, "x=project q05=min q25 q50 q75 q95=max", title)
         yield _posix_advantage(jobs)
-        best, worst = max(rows, key=lambda r: r[5]), min(rows, key=lambda r: r[5])
-        highest, lowest = (format_value(row[5], PER_NODE) for row in (best, worst))
-        text = f"{best[0]} has the highest median, {highest}; {worst[0]} has the lowest, {lowest}."
-        yield Finding(text, name="median_range")
     else:
         yield NO_NODES
     yield caveats, jobs.node_caveats, jobs.node_coverage

@@ -102,9 +102,6 @@ def _throughput(steps: Steps, facility: Facility) -> Iterator[Piece]:
     moved = f"{format_bytes(peaks['read'])}/s read and {format_bytes(peaks['write'])}/s written"
     text = f"The highest throughput in an interval of {format_seconds(seconds)} was {moved}."
     yield Finding(text, name="highest_throughput")
-    if missing:
-        lost, plural = sum(b - a for a, b in missing) * seconds, "s" if len(missing) > 1 else ""
-        yield Finding(f"{len(missing)} gap{plural} without usable data, {format_seconds(lost)} in total.", name="gaps")
     yield SERVER_TRAFFIC, steps.coverage("intervals")
 
 

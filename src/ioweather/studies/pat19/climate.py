@@ -126,10 +126,6 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
     yield intervals.estimate(
         "rank_correlation", "", both, lambda s: rank_correlation(s[:, 0], s[:, 1]), n=n, scale="fisher"
     )
-    order = np.argsort(-(sums["read"] + sums["write"]), kind="stable")
-    columns = f"component: {climate.component_kind} [text]; read: read [bytes]; write: written [bytes]"
-    busiest = [names[i] for i in order]
-    yield table("totals", columns, busiest, sums["read"][order], sums["write"][order], title="Totals, busiest first")
     rows: list[tuple[Cell, ...]] = []
     for way in WAYS:
         ranked = enumerate(np.argsort(sums[way], kind="stable").tolist(), 1)
@@ -415,10 +411,6 @@ def _processor_load(
     yield Finding(
         f"The busiest server uses {format_ratio(highest.value or 0.0)} of its processors on average.", name="mean_load"
     )
-    order = np.argsort(-np.nan_to_num(mean), kind="stable")
-    columns = "component: server [text]; mean: mean load [ratio]; largest: largest load [ratio]"
-    ranked = [names[i] for i in order]
-    yield table("servers", columns, ranked, mean[order], load.largest[order], title="Busiest first")
     rows: list[tuple[Cell, ...]] = []
     for series, values in (("mean", mean), ("maximum", load.largest)):
         known = [i for i in np.argsort(values, kind="stable").tolist() if np.isfinite(values[i])]
