@@ -144,7 +144,7 @@ def _read_prometheus(path: Path, context: ReadContext) -> Pieces:
                 if item.key in seen and stated_ns is None:
                     raise SourceError(f"{file} has several scrapes without times.", hint=_HINT, kind="UndatedInput")
                 seen.add(item.key)
-                moment = context.start_ns if stated_ns is None else stated_ns
+                moment = stated_ns if stated_ns is not None or len(files) > 1 else context.start_ns
                 if moment is None:
                     moment = file.stat().st_mtime_ns
                     rows.notes = ["time: modification time of the file (change it with --start)"]
