@@ -47,7 +47,7 @@ INTERFACES: Final = names_of("HDF5 PnetCDF MPI-IO POSIX STDIO")
 # How the processes of a job use a file.
 STRATEGIES: Final = ("unique", "partially_shared", "shared")
 _NUMBERS = re.compile(r"([0-9]{1,9}(,[0-9]{1,9})*)?")
-# Packed as pairs of characters, or as version 1 wrote it (bin:count bin:count); see `stats.slowdown`.
+# Packed as pairs of characters, or as version 1 wrote it (bin:count bin:count); see `facts.slowdown`.
 _HISTOGRAM = re.compile("(~([!-\U0010ffff]{2})*|-?[0-9]{1,4}:[0-9]{1,15}( -?[0-9]{1,4}:[0-9]{1,15})*)?")
 _MOST_BINS: Final = 4000  # from a nanosecond to more than a hundred years
 _EVENT_KEYS: Final = {
