@@ -15,12 +15,12 @@ from ioweather.ingestion import drain as draining
 from ioweather.ingestion import queue
 from ioweather.ingestion.drain import drain, run_pass, write_batch
 from ioweather.ingestion.ingest import IngestReport, ingest
+from ioweather.ingestion.ledger import FileOutcome
 from ioweather.ingestion.queue import draft_in, enqueue, queued, waiting
 from ioweather.ingestion.reading import read_bounded
 from ioweather.ingestion.receive import MOST_DAYS, receive
 from ioweather.lake.lake import open_lake
 from ioweather.lake.layout import locked
-from ioweather.lake.ledger import FileOutcome
 from pushed_segments import START_NS, operations_in, segment
 
 
