@@ -68,7 +68,7 @@ def test_many_files_are_one_commit_of_every_table(lake):
 def test_killed_between_the_rows_and_the_ledger_it_goes_on_without_doubles(lake, monkeypatch):
     pushed(lake, "n1", [START_NS, START_NS + NS])
     with monkeypatch.context() as broken:
-        broken.setattr("ioweather.lake.lake.Lake.record", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        broken.setattr("ioweather.ingestion.drain.record", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             drain(lake)
     assert waiting(lake.root).files == 1
