@@ -7,11 +7,12 @@ windows of the runs are read, in one query each, so that a year of them costs no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from ioweather.core import choices
 from ioweather.core.contracts import Params
@@ -29,6 +30,7 @@ from ioweather.diagnosis.comparison_pool import (
     slowdowns,
     sync_counts,
 )
+from ioweather.diagnosis.health_incidents import BUSY_PADDING, busy_and_usual
 from ioweather.diagnosis.verdict import Comparison
 from ioweather.facts import run_targets
 from ioweather.facts.accounting import match_jobs
@@ -59,7 +61,7 @@ _METRICS: Final = names_of("""
     last_read_ns first_write_ns last_write_ns metadata_ratio sequential_ratio main_mount
 """)
 _RUN_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns", "end_ns")
-_ON_TARGETS: Final = (*choices.TRAFFIC, *OPERATIONS, *run_targets.BUSY)
+_ON_TARGETS: Final = (*choices.TRAFFIC, *OPERATIONS, *run_targets.BUSY, "busy_ratio")
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +262,7 @@ def read_system_states(
     records = file_records(runs, files)
     steps = io_steps(system, spans)
     stamps = system.stamp(steps.first), system.stamp(steps.last + 1)
-    targets = run_targets.target_amounts(samples, steps, stamps)
+    targets = run_targets.target_amounts(_with_usual_busy_time(samples), steps, stamps)
     components = targets.components
     own = run_targets.own_target_bytes(records, components)
     without_layout = own.sum(axis=1) == 0
@@ -271,7 +273,8 @@ def read_system_states(
         moved = {name: np.where(unplaced, runs.floats(name), 0.0) for name in choices.TRAFFIC}
         own = own + run_targets.place_by_traffic(moved, samples, steps, stamps)
     on_own_targets = _target_columns(targets, own, records, state.ints("d_d_steps"), ends)
-    probed = run_targets.probe_times(snapshot, servers.filesystem, *ends)
+    queues = run_targets.target_queues(targets, state.ints("d_d_steps"))
+    probed = _placed(run_targets.probe_times(snapshot, servers.filesystem, *ends), queues, components)
     slowdowns_of_probes = run_targets.probe_slowdowns(probed, runs.rows, own, components)
     sick = read_health_events(snapshot, servers.filesystem)
     events = [unhealthy_of(event, servers.filesystem) for event in sick.records()]
@@ -282,13 +285,56 @@ def read_system_states(
     if similar is None:
         similar = np.ones(runs.rows, np.bool_)
     similar = similar & (np.arange(runs.rows) > 0)
-    queues = run_targets.target_queues(targets, state.ints("d_d_steps"))
     return state, {
         "unhealthy": tuple(event for event, during in zip(events, hit[0], strict=True) if during),
         "wait": run_targets.wait_that_stands_out(targets, run_targets.used_targets(own)),
         "queue": run_targets.queue_that_stands_out(queues, run_targets.used_targets(own), similar, components),
         "probe": run_targets.probe_that_stands_out(probed),
     }
+
+
+# A probed folder lies on the target whose queue its times follow: from this rank correlation on, by so many standard
+# errors before the next target, and with so many values. [ours]
+_LEAST_CORRELATION, _LEAST_LEAD, _LEAST_VALUES = 0.25, 3.0, 30
+
+
+def place_probes(
+    place: Text, log_ratio: Floats, row: Ints, queues: Floats, components: Sequence[str]
+) -> dict[str, str]:
+    """The component on which each probed place lies, where that is clear; `queues` are by (row, component)."""
+    found: dict[str, str] = {}
+    for code, name in enumerate(place.categories):
+        mine = np.flatnonzero((place.codes == code) & np.isfinite(queues[row]).all(axis=1))
+        if len(mine) < _LEAST_VALUES or len(components) < 2 or name in components:
+            continue
+        ranks = rankdata(np.column_stack([log_ratio[mine], queues[row[mine]]]), axis=0)
+        ranks -= ranks.mean(axis=0)
+        size = np.sqrt((ranks**2).sum(axis=0))
+        correlation = np.nan_to_num(ranks[:, 1:].T @ ranks[:, 0] / np.maximum(size[1:] * size[0], 1e-9))
+        best, following = np.argsort(-correlation)[:2]
+        lead = np.arctanh(correlation[best]) - np.arctanh(correlation[following])
+        if correlation[best] >= _LEAST_CORRELATION and lead >= _LEAST_LEAD * np.sqrt(2.0 / (len(mine) - 3)):
+            found[name] = components[int(best)]
+    return found
+
+
+def _placed(probed: Frame, queues: Floats, components: Sequence[str]) -> Frame:
+    """Means of probes with the component of each place, where the times of its data operations tell it."""
+    is_data = np.any([probed.text("op").equals(name) for name in run_targets.DATA_OPERATIONS], axis=0)
+    data = probed.take(is_data & (probed.text("component").codes < 0))
+    series, seconds = data.ints("series"), data.floats("log_seconds")
+    usual = {number: float(np.median(seconds[series == number])) for number in np.unique(series).tolist()}
+    ratio = seconds - np.array([usual[number] for number in series.tolist()])
+    lies_on = place_probes(data.text("place"), ratio, data.ints("run"), queues, components)
+    if not lies_on:
+        return probed
+    place, component = probed.text("place"), probed.text("component")
+    names = tuple(dict.fromkeys([*component.categories, *components, *place.categories]))
+    lookup = np.array([names.index(lies_on.get(each, each)) for each in place.categories] + [-1], np.int32)
+    known = np.array([each in lies_on for each in place.categories] + [False])[place.codes]
+    at = lookup[place.codes]
+    own = np.array([names.index(each) for each in component.categories] + [-1], np.int32)[component.codes]
+    return probed.with_columns(component=Text(np.where(known, at, own), names), place=Text(at, names))
 
 
 def _bytes_counted_by_servers(snapshot: Snapshot, runs: Frame, filesystem: str, components: Sequence[str]) -> Floats:
@@ -329,6 +375,25 @@ def _sum_servers(samples: Cells, during: tuple[int, int]) -> Steps:
     return Steps(int(first[0]), samples.step_ns, values, needed=choices.TRAFFIC)
 
 
+def _with_usual_busy_time(samples: Cells) -> Cells:
+    """Samples with the busy time of devices that had requests, and what their work usually takes, in shares of time."""
+    values, known = dict(samples.values), [name for name in run_targets.BUSY if name in samples.values]
+    amounts = [values[name] for name in (*choices.TRAFFIC, *run_targets.BUSY.values()) if name in values]
+    if known and amounts:
+        queue = np.sum([values[name] for name in known], axis=0) / (samples.step_ns / 1e9)
+        busy_ratio = values.get("busy_ratio", np.full(queue.shape, np.nan))
+        values["busy"], values["usual_busy"] = busy_and_usual(amounts, queue, busy_ratio)
+    return replace(samples, values=values)
+
+
+def _service_slowdown(targets: run_targets.TargetAmounts, used: Bools) -> Floats:
+    """Log ratio of busy time to the usual one on the slowest of each run's targets; NaN without samples."""
+    if "busy" not in targets.amounts:
+        return np.full(len(used), np.nan)
+    took, takes = (targets.amounts[name] + BUSY_PADDING for name in ("busy", "usual_busy"))
+    return np.asarray(np.where(used, np.log(took / takes), -np.inf).max(axis=1, initial=-np.inf))
+
+
 def _target_columns(
     targets: run_targets.TargetAmounts, own: Floats, records: FileRecords, steps: Ints, ends: tuple[Ints, Ints]
 ) -> dict[str, Floats]:
@@ -349,7 +414,7 @@ def _target_columns(
         "device_ops": device_ops,
         "peak_ops": peak_ops,
         "target_bytes_per_s": np.maximum(busiest - own_busiest, 0.0) / np.maximum(steps * targets.step_seconds, 1e-9),
-        "service": run_targets.service_slowdown(targets, used),
+        "service": _service_slowdown(targets, used),
         "queue": run_targets.longest_queue(run_targets.target_queues(targets, steps), used),
         "contrast": run_targets.shared_contrast(contrast, ends, used, targets.step_seconds),
     }
