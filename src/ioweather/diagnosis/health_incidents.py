@@ -489,7 +489,8 @@ def find_incidents(
 ) -> list[Incident]:
     """Return the incidents of one file system, merged into causes, with their cost; maintenance is left out.
 
-    `traffic` are bytes of the targets in each step, `servers` the server of each target, `name` that of the file system.
+    `traffic` are bytes of the targets in each step, `servers` the server of each target, `name` that of the file
+    system.
     """
     servers, runs = servers or {}, runs or UsingRuns()
     evidence = [weigh(each, bins) for each in observations]

@@ -248,9 +248,7 @@ def search_window(window: SearchWindow) -> list[incidents.Incident]:
     runs = _read_using_runs(window, traffic.components)
     observations = [*_device_requests(window, kind)] or [*_target_requests(window, load)]
     observations += [*_probes(window, load), *_run_contrasts(runs, load), *metadata]
-    return incidents.find_incidents(
-        window.bins, observations, facility, traffic, servers, runs, window.filesystem
-    )
+    return incidents.find_incidents(window.bins, observations, facility, traffic, servers, runs, window.filesystem)
 
 
 def count_components(window: SearchWindow) -> dict[str, int]:

@@ -176,8 +176,8 @@ def _find_summed_days(selection: Selection, metrics: Sequence[str], *, by_compon
 
 
 def component_cells(selection: Selection, metrics: Sequence[str]) -> Cells:
-    """Amounts (of other metrics: means) per cell and component. Rows are fetched unsorted and added up with numpy: grouping and sorting by name
-    in SQL takes several times as long as reading."""
+    """Amounts (of other metrics: means) per cell and component. Rows are fetched unsorted and added up with numpy:
+    grouping and sorting by name in SQL takes several times as long as reading."""
     means = ", ".join(f"'{name}'" for name in metrics if not METRICS[name].extensive) or "NULL"
     columns = (*(TABLES["series"].column(n) for n in ("start_ns", "component", "metric", "value")), _COVERAGE)
     rows = fetch_frame(
