@@ -173,7 +173,7 @@ def test_what_was_searched_is_said_where_nothing_was_found(tmp_path: Path, names
 
 
 def seconds_of_bricks(rng: np.random.Generator, sick: slice | None) -> dict[str, Floats]:
-    """A quarter of an hour of four devices, by the second: bursts of requests, some random; one serves a fifth of them."""
+    """A quarter of an hour of four devices, by the second: bursts of requests, some small; one serves few of them."""
     shape = 900, 4
     bursts = rng.random(shape) < 0.25
     queue = np.where(bursts, rng.choice([0.3, 1.0, 4.0, 15.0], shape), 0.0)
