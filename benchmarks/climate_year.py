@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from ioweather.core.facility import Facility, FileSystem
+from ioweather.core.facility import Facility, _FileSystem
 from ioweather.core.frames import Floats, Frame, Matrix, Text
 from ioweather.core.results import Exhibit
 from ioweather.core.tables import TABLES, concat
@@ -58,7 +58,9 @@ IDLE_RATIO = 0.1
 PEAK, LIMIT = 700e9, 20e9
 FACILITY = Facility(
     name="planted", zone=ZONE,
-    filesystems=(FileSystem("scratch", lustre=("scratch",), peak_bytes_per_s=PEAK, component_limit_bytes_per_s=LIMIT),),
+    filesystems=(
+        _FileSystem("scratch", lustre=("scratch",), peak_bytes_per_s=PEAK, component_limit_bytes_per_s=LIMIT),
+    ),
 )  # fmt: skip
 FACILITY_TOML = f"""\
 name = "planted"

@@ -9,7 +9,7 @@ import gzip
 import json
 import struct
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,6 @@ from lmt_files import lmt_tables, write_h5lmt, write_sqlite, write_tts
 
 from darshan_logs import LogParts
 from iostat_sample import write_sample
-from ioweather.readers.darshan.format import FIXED, LUSTRE_COMPONENT, LUSTRE_V1
 
 T0 = 1_710_000_000  # 2024-03-09 16:00:00 UTC
 
@@ -84,21 +83,6 @@ def _find() -> list[Seed]:
         for end in ("\n",)
     )
     return [*_text(short, long), Seed("text", long.replace("\n", "\0").encode())]
-
-
-def _gpfs() -> list[Seed]:
-    labelled = (
-        "12 1 0 size=1048576 kb=1024 mtime=2010-03-25 10:00:00 atime=2010-03-25 11:00:00.25 uid=1001 gid=7 nlink=1 "
-        "mode=-rw-r--r-- -- /gpfs/a/x.h5\n"
-        "<3> 13 1 0 size=10 kb=0 mtime=2010-01-01 00:00:00.5 atime=1262304000.5 uid=1002 gid=7 nlink=2 "
-        "mode=drwxr-xr-x -- /gpfs/a/two -- dashes\n14 1 0 -- /gpfs/null\n"
-    )
-    ordered = (
-        "# USER_ID FILE_SIZE KB_ALLOCATED MODIFICATION_TIME FILESET_NAME\n"
-        "12 1 0  1001 1048576 1024 2010-03-25 10:00:00 root -- /gpfs/a/x.h5\n"
-        "13 1 0  1002 10 0 2010-01-01 00:00:00.500000 root -- %2Fgpfs%2Fa%2Fwith%20blank\n"
-    )
-    return _text(labelled, ordered)
 
 
 def _io500() -> list[Seed]:
@@ -213,13 +197,6 @@ def _iostat() -> list[Seed]:
         short,
     )
     return [*texts, *_json(document)]
-
-
-def _paths() -> list[Seed]:
-    return _text(
-        "".join(f"/lus/p{i % 3}/f{i}.h5\n" for i in range(12)) + "/lus/p1/new\nline\n",
-        "".join(f"./p{i % 3}/f{i}.h5\n" for i in range(12)),
-    )
 
 
 def _lustre() -> list[Seed]:
@@ -481,30 +458,6 @@ def _darshan() -> list[Seed]:
     return [Seed("darshan", log) for log in logs]
 
 
-def _darshan_texts() -> list[Seed]:
-    """Records, as darshan-parser prints them."""
-    head = (
-        f"# darshan log version: 3.41\n# exe: ./a\n# uid: 5\n# jobid: 7\n# start_time: {T0}\n# end_time: {T0 + 9}\n"
-        "# nprocs: 2\n# run time: 9.1\n# STDIO module: 9 bytes (compressed), ver=2\n# mount entry:\t/\text4\n"
-    )
-    names = FIXED["STDIO", 2]
-    counters = [*((name, "1") for name in names.counters), *((name, "0.500000") for name in names.fcounters)]
-    records = "".join(f"STDIO\t1\t11\t{name}\t{value}\t/a\t/\text4\n" for name, value in counters)
-    lists = [
-        _darshan_list("LUSTRE", [*((name, 1) for name in LUSTRE_V1), ("LUSTRE_OST_ID_0", 3), ("LUSTRE_OST_ID_1", 4)])
-    ]
-    parts = [(name.replace("COMP_", f"COMP{part}_"), 1) for part in (1, 2) for name in LUSTRE_COMPONENT]
-    words = [("LUSTRE_COMP1_POOL_NAME", "flash"), ("LUSTRE_COMP1_FLAGS", "init"), ("LUSTRE_COMP1_OST_ID_0", 3)]
-    lists.append(_darshan_list("LUSTRE", [("LUSTRE_NUM_COMPONENTS", 2), *parts, *words]))
-    bins = [(f"HEATMAP_{verb}_BIN_{number}", 7) for verb in ("READ", "WRITE") for number in range(3)]
-    lists.append(_darshan_list("HEATMAP", [("HEATMAP_F_BIN_WIDTH_SECONDS", 0.1), *bins]))
-    return [Seed("text", (head + body).encode()) for body in (records, *lists)]
-
-
-def _darshan_list(module: str, counters: Iterable[tuple[str, object]]) -> str:
-    return "".join(f"{module}\t-1\t11\t{name}\t{value}\t/a\t/\tlustre\n" for name, value in counters)
-
-
 def _made(suffix: str, kind: str, *writers: Callable[[Path], object]) -> list[Seed]:
     """What the writers put into a file of their own."""
     seeds = []
@@ -610,16 +563,16 @@ def _mapped_parquet() -> list[Seed]:
 
 SEEDS: dict[str, Callable[[], list[Seed]]] = {
     "collectl": _collectl, "darshan": _darshan,
-    "darshan_text": _darshan_texts, "diskstats": _diskstats,
-    "find": _find, "gpfs": _gpfs,
-    "h5lmt": _h5lmt, "io500": _io500, "ior": _ior, "iostat": _iostat, "lfs_find": _paths, "lmt": _lmt,
+    "diskstats": _diskstats,
+    "find": _find,
+    "h5lmt": _h5lmt, "io500": _io500, "ior": _ior, "iostat": _iostat, "lmt": _lmt,
     "lsf": _lsf, "lustre": _lustre, "mapped_csv": _mapped_csv, "mapped_parquet": _mapped_parquet, "mdtest": _mdtest,
     "pbs": _pbs, "sacct": _sacct, "sadf": _sadf, "sge": _sge, "spool": _spool, "tts": _tts,
     "mmperfmon": _mmperfmon, "mmpmon": _mmpmon, "mountstats": _mountstats,
     "prometheus": _prometheus,
 }  # fmt: skip
 # Seeds that are damaged apart, and the source that reads them.
-_READERS = {"darshan_text": "darshan", "mapped_csv": "mapped", "mapped_parquet": "mapped"}
+_READERS = {"mapped_csv": "mapped", "mapped_parquet": "mapped"}
 _KINDS = {"darshan": "darshan", "h5lmt": "hdf5", "tts": "hdf5", "lmt": "sqlite"}
 _MOST_BYTES, _MOST_FILES = 16 << 10, 8
 
@@ -649,8 +602,6 @@ def _real(source: str, folder: Path | None) -> Iterator[Seed]:
                 chosen = choose_source(data, path).name
             except SourceError:
                 continue
-            if chosen == "darshan" and data.startswith(b"#"):
-                chosen = "darshan_text"
             if chosen == source:
                 found += 1
                 kind = _KINDS.get(source) or ("json" if data.lstrip().startswith(b"{") else "text")

@@ -143,7 +143,7 @@ def test_stripe_says_what_the_quiet_system_does_though_a_target_was_sick(tmp_pat
     lake.append("responses", slow, source="probe")
     assert [each.component for each in named(lake)] == ["OST0003"]
     truth = BySize(SIZES, tuple(law_of(size) for size in SIZES))
-    result = ask("stripe", lake, {"size": 64 * MIB, "targets": 8}).result
+    result = ask("predict", lake, {"size": 64 * MIB, "targets": 8, "stripe": True, "op": "write"}).result.stripe
     assert isinstance(result, StripeOutcome)
     for width in result.widths:
         expected = float(truth.transfer(64 * MIB, width.width).quantile(0.9))

@@ -51,8 +51,8 @@ def test_what_was_planted_is_the_headline(lake, what, words):
     took = next(fact.value for fact in answer.facts[0].facts if fact.label == "I/O time")
     assert sum(split.values()) == pytest.approx(took)
     (chart,) = answer.exhibits[0].charts
-    assert chart.kind == "umami"
-    assert chart.table.column("this").count(True) == len(set(chart.table.column("metric")))
+    assert chart.kind == "scatter"
+    assert chart.table.column("run").count("this run") == 1
     to_jsonable(answer)
 
 
@@ -92,7 +92,7 @@ def test_as_of_the_day_only_runs_that_had_ended_count(lake):
 def test_the_command(lake, tmp_path, capsys):
     target = str(ASKED["system"])
     assert command(["why", target, "--lake", str(lake), "--full"]) == 0
-    assert "highest quarter" in capsys.readouterr().out
+    assert "of similar runs" in capsys.readouterr().out
     assert command(["why", target, "--lake", str(lake), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["headline"].startswith("Storage was slow")
     page = tmp_path / "why.html"

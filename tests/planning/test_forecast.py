@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from ioweather.core.facility import Facility, Window
+from ioweather.core.facility import Facility, _Window
 from ioweather.core.units import DAY_NS, HOUR_NS, MIB, MINUTE_NS, parse_time_ns
 from ioweather.planning.forecast_model import HORIZONS_NS, History, forecast_answer, without_maintenance
 
@@ -75,7 +75,7 @@ def test_too_short_a_history_says_what_is_needed(windows):
 
 
 def test_maintenance_is_neither_input_nor_truth():
-    facility = Facility(maintenance=(Window(START + DAY_NS, START + DAY_NS + HOUR_NS + 1),))
+    facility = Facility(maintenance=(_Window(START + DAY_NS, START + DAY_NS + HOUR_NS + 1),))
     seen = without_maintenance(History(*LOAD, START, FIVE, np.ones(600)), facility)
     assert np.flatnonzero(np.isnan(seen.values)).tolist() == list(range(288, 301))
 

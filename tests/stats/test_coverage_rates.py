@@ -29,7 +29,7 @@ from ioweather.stats.estimates import (
 )
 from ioweather.stats.families import Law, Mixture
 from ioweather.stats.mixture import HeadName, MixtureFit, fit_mixture
-from ioweather.stats.order_statistics import MaximumOf, QuantileBound
+from ioweather.stats.order_statistics import quantile_bound, slowest_of
 from ioweather.stats.series import correlation, lagged_sums, variation_from_sums
 from ioweather.studies.don15 import beyond_parts
 
@@ -133,9 +133,9 @@ def slowest_held(p: float, width: int, rng: np.random.Generator) -> bool | None:
     """Of `width` requests; interval by order statistics."""
     times = MIXTURE.sample(400, rng)
     low, high = (
-        float(MaximumOf(QuantileBound.of(times, side), width).upper_quantile(np.array(1 - p))) for side in (-1, 1)
+        float(slowest_of(quantile_bound(times, side), width).upper_quantile(np.array(1 - p))) for side in (-1, 1)
     )
-    truth = float(MaximumOf(MIXTURE, width).upper_quantile(np.array(1 - p)))
+    truth = float(slowest_of(MIXTURE, width).upper_quantile(np.array(1 - p)))
     return low <= truth <= high if low <= high else None
 
 

@@ -47,12 +47,18 @@ class FacilityError(IoweatherError):
 
 
 class SourceError(IoweatherError):
-    """One input file cannot be used.
+    """One input file cannot be used. Its kind is stored in the ledger:
 
-    Kinds without a class of their own: UnknownFormat and AmbiguousFormat (no reader, or two readers recognise it),
-    ChangedInput (written to while it was read), ImpossibleRows (sizes below zero, times to come), ForeignRows (rows of
-    a host or a person that its sender may not speak for), TooManyDays, TooMuchTime, TooMuchMemory and TooManyRows
-    (more than the limits allow).
+    - UnknownFormat and AmbiguousFormat: no reader, or two readers recognise the file
+    - EmptyInput: there is nothing in the file
+    - TruncatedInput: the file ends before it should
+    - CorruptInput: the file's own checks fail, or it contradicts itself
+    - UnsupportedVersion: a known format in a version we do not read
+    - UndatedInput: the times in the file cannot be placed
+    - ChangedInput: the file was written to while it was read
+    - ImpossibleRows: sizes below zero, times to come
+    - ForeignRows: rows of a host or a person that its sender may not speak for
+    - TooManyDays, TooMuchTime, TooMuchMemory and TooManyRows: more than the limits allow
     """
 
     @property
@@ -61,24 +67,8 @@ class SourceError(IoweatherError):
         return "".join("_" + c.lower() if c.isupper() else c for c in self.kind).lstrip("_")
 
 
-class EmptyInput(SourceError):
-    """There is nothing in the file."""
-
-
-class TruncatedInput(SourceError):
-    """The file ends before it should."""
-
-
 class CorruptInput(SourceError):
-    """The file's own checks fail, or it contradicts itself."""
-
-
-class UnsupportedVersion(SourceError):
-    """A known format in a version we do not read."""
-
-
-class UndatedInput(SourceError):
-    """The times in the file cannot be placed."""
+    """The file's own checks fail, or it contradicts itself: the most frequent kind."""
 
 
 class LakeError(IoweatherError):

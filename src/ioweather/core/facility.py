@@ -76,7 +76,7 @@ class Visibility:
 
 
 @dataclass(frozen=True)
-class FileSystem:
+class _FileSystem:
     """One [filesystem.NAME]. `probes` are paths that agents probe. `peak_bytes_per_s` is its limit;
     `highest_bytes_per_s`, the highest hour that was measured, only sets scales."""
 
@@ -118,7 +118,7 @@ class ProjectRule:
 
 
 @dataclass(frozen=True)
-class Window:
+class _Window:
     """A maintenance window."""
 
     start_ns: int
@@ -134,9 +134,9 @@ class Facility:
     zone: str | None = None
     clusters: tuple[str, ...] = ()
     source_order: tuple[str, ...] = ("tts", "h5lmt", "lmt", "lustre", "iostat")
-    filesystems: tuple[FileSystem, ...] = ()
+    filesystems: tuple[_FileSystem, ...] = ()
     projects: tuple[ProjectRule, ...] = ()
-    maintenance: tuple[Window, ...] = ()
+    maintenance: tuple[_Window, ...] = ()
     retention_ns: Mapping[str, int] = field(
         default_factory=lambda: {key: parse_duration_ns(text) for key, text in _RETENTION.items()}
     )
@@ -181,10 +181,10 @@ class Facility:
         """Whether a file system of facility.toml has this raw name."""
         return self._lookup(system) is not None
 
-    def filesystem(self, name: str) -> FileSystem | None:
+    def filesystem(self, name: str) -> _FileSystem | None:
         return next((fs for fs in self.filesystems if fs.name == name), None)
 
-    def filesystem_of_path(self, path: str) -> FileSystem | None:
+    def filesystem_of_path(self, path: str) -> _FileSystem | None:
         """The file system of a path: the one with the longest matching mount."""
         mounts = [(len(mount), fs) for fs in self.filesystems for mount in fs.mounts if is_inside(path, mount)]
         return max(mounts, key=lambda found: found[0])[1] if mounts else None
@@ -198,7 +198,7 @@ class Facility:
                 return rule.name
         return account or (f"uid {uid}" if uid is not None else "unknown")
 
-    def _lookup(self, system: str) -> FileSystem | None:
+    def _lookup(self, system: str) -> _FileSystem | None:
         """The file system that a raw `system` belongs to."""
         if system.startswith("mount:"):
             mount = system[len("mount:") :]
@@ -387,11 +387,11 @@ def parse_facility(data: Mapping[str, Any]) -> Facility:
     return top.fill(Facility, **given)
 
 
-def _filesystem(name: str, body: Any) -> FileSystem:
+def _filesystem(name: str, body: Any) -> _FileSystem:
     """The section [filesystem.NAME]."""
     section = _Section(body, f"[filesystem.{name}]")
     servers = _Section(section.read("servers", _table, {}), f"[filesystem.{name}.servers]")
-    return section.fill(FileSystem, name=name, servers={key: servers.read(key, _texts) for key in servers.body})
+    return section.fill(_FileSystem, name=name, servers={key: servers.read(key, _texts) for key in servers.body})
 
 
 def _project(body: Any) -> ProjectRule:
@@ -401,7 +401,7 @@ def _project(body: Any) -> ProjectRule:
     return _Section(body, "[[project]]").fill(ProjectRule)
 
 
-def _window(body: Any, zone: ZoneInfo | None) -> Window:
+def _window(body: Any, zone: ZoneInfo | None) -> _Window:
     """An entry of [[maintenance]]."""
     section = _Section(body, "[[maintenance]]")
     start, end = (section.read(key, lambda text: parse_time_ns(str(text), zone)) for key in ("start", "end"))
@@ -409,7 +409,7 @@ def _window(body: Any, zone: ZoneInfo | None) -> Window:
     section.finish()
     if start is None or end is None or end <= start:
         raise FacilityError("[[maintenance]] needs `start` and a later `end`.")
-    return Window(start, end, label)
+    return _Window(start, end, label)
 
 
 def parse_visibility(body: Any) -> Visibility:

@@ -35,7 +35,7 @@ from ioweather.stats.mixture import (
     fit_mixture,
     refitted,
 )
-from ioweather.stats.order_statistics import BySize, IndependenceTest, QuantileBound, check_maxima, independence
+from ioweather.stats.order_statistics import BySize, IndependenceTest, check_maxima, independence, quantile_bound
 from ioweather.stats.summary_tables import p_text
 from ioweather.stats.tail_fits import sample_of
 
@@ -351,7 +351,7 @@ def predict_widths(
     laws = BySize(sizes, tuple(item.fit.distribution for item in ordered))
     rounds = min(len(item.laws) for item in ordered)
     again = [BySize(sizes, tuple(item.laws[b] for item in ordered)) for b in range(rounds)]
-    ends = [BySize(sizes, tuple(QuantileBound.of(item.sample.seconds, side) for item in ordered)) for side in (-1, 1)]
+    ends = [BySize(sizes, tuple(quantile_bound(item.sample.seconds, side) for item in ordered)) for side in (-1, 1)]
     upper, n = np.array([1 - p for p in PROBABILITIES]), sum(item.sample.n for item in ordered)
     found = []
     for width in (2**k for k in range(int(math.log2(widest)) + 1)):

@@ -68,15 +68,6 @@ def sum_console_seconds(view: JobView) -> tuple[float, float]:
     return float(spent.sum()), slowest + float(spent[rank < 0].sum()) / processes
 
 
-_FORMS: Final = {
-    "totals": (
-        "it contains only totals over all files (darshan-parser --total). Files, ranks and mounts are unknown, and "
-        "MPI-IO's own POSIX calls cannot be separated"
-    ),
-    "trace": "it contains only a trace (darshan-dxt-parser), without opens, metadata and standard streams",
-}
-
-
 def recording_advice(view: JobView) -> str | None:
     """Return the settings that record the run whole next time; None if the log is whole.
 
@@ -135,8 +126,9 @@ def _find_notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterat
     if counters:
         text = f"The log is incomplete: Darshan ran out of memory for {', '.join(counters)}. Figures are lower bounds."
         yield "partial_counters", text
-    for form in sorted(view.forms & set(_FORMS)):
-        yield f"only_{form}", f"The log is incomplete: {_FORMS[form]}. Figures are lower bounds."
+    if view.has_only_sums:
+        text = "The log is incomplete: version 0.2 read sums or a trace of it. Figures are lower bounds."
+        yield "only_sums", text
     if unrecorded := view.unrecorded_file_count:
         yield (
             "files_without_record",
@@ -258,8 +250,7 @@ def _is_mostly_mpiio(row: Mapping[str, Any]) -> bool:
 # Notes of every view: without them the figures mislead.
 ALWAYS_SAID: Final = (
     "partial_counters",
-    "only_totals",
-    "only_trace",
+    "only_sums",
     "files_without_record",
     "processes_without_record",
     "console_time",
@@ -301,8 +292,7 @@ def job_answer(view: JobView) -> Answer:
         FactGroup("files", title, tuple(_list_file_facts(row))),
         FactGroup("accesses", "Access sizes and order", tuple(_list_access_facts(row))),
     )
-    modules, forms = (view.applications.text(name).tolist() for name in ("partial_modules", "form"))
-    partial = [bool(names) or form in _FORMS for names, form in zip(modules, forms, strict=True)]
+    partial = [bool(names) or view.has_only_sums for names in view.applications.text("partial_modules").tolist()]
     return Answer(
         question=f"What I/O did {view.label} perform?",
         headline=headline(view, row),

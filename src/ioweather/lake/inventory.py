@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache, lru_cache
 from operator import attrgetter
@@ -27,7 +27,7 @@ from ioweather.core.safe_files import make_directories, sync_to_disk, write_whol
 from ioweather.core.tables import OLDEST_NS, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, utc_day
 from ioweather.lake import layout
-from ioweather.lake.database import literal
+from ioweather.lake.database import connection, literal
 from ioweather.lake.layout import content_digest, damaged_files
 from ioweather.lake.object_store import fetch, store_of, upload
 
@@ -204,14 +204,14 @@ def _merge_resolutions(same: list[tuple[SeriesGroup, list[str]]]) -> tuple[Serie
     return group, sorted({*names, *others})
 
 
-# Groups of unsealed days by their SELECT, which names the files: the parts of a page count them once.
-_COUNTED: Final[dict[str, list[SeriesGroup]]] = {}
-_MOST_COUNTED: Final = 4
+@lru_cache(maxsize=4)
+def _count_unsealed(rows: str) -> list[SeriesGroup]:
+    """Groups of unsealed days by their SELECT, which names the files: the parts of a page count them once."""
+    with connection() as con:
+        return [group for group, _ in count_groups(con, rows)]
 
 
-def list_groups(
-    root: Path, con: Callable[[], duckdb.DuckDBPyConnection], files: TableFiles, facility: Facility
-) -> list[SeriesGroup]:
+def list_groups(root: Path, files: TableFiles, facility: Facility) -> list[SeriesGroup]:
     """Every group of `series` with rows that can be placed in time, sealed days from their seals, the rest counted.
     Rows of before the year 2000 (a clock that was never set) and rows longer than LONGEST_NS are left out."""
     groups: list[SeriesGroup] = []
@@ -225,12 +225,8 @@ def list_groups(
             stored = (each["group"] for each in seal["groups"])
             groups += [SeriesGroup(**{**each, "filesystem": filesystem_of(each["system"])}) for each in stored]
     if unsealed:
-        rows = files.scan(unsealed)
-        if rows not in _COUNTED:
-            _COUNTED[rows] = [group for group, _ in count_groups(con(), rows)]
-            while len(_COUNTED) > _MOST_COUNTED:
-                _COUNTED.pop(next(iter(_COUNTED)))
-        groups += [replace(group, filesystem=filesystem_of(group.system)) for group in _COUNTED[rows]]
+        counted = _count_unsealed(files.scan(unsealed))
+        groups += [replace(group, filesystem=filesystem_of(group.system)) for group in counted]
     oldest = utc_day(OLDEST_NS)
     placed = [group for group in groups if group.day >= oldest and group.end_ns > group.first_ns]
     return sorted(placed, key=attrgetter("day", "filesystem", "component_kind", "metric", "source", "system"))

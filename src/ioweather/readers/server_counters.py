@@ -31,7 +31,7 @@ from ioweather.core.counters.client_counters import ALL, Mount, is_mmpmon, mount
 from ioweather.core.counters.growth import Differ, Growth, Target, in_base_unit
 from ioweather.core.counters.lustre_snapshot import Snapshot, is_tree, parse_device_list, read_tree, snapshots
 from ioweather.core.counters.lustre_text import TargetJobs, get_param_blocks, job_rows
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import COMPONENTS, JOB_OPERATIONS, SERIES, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, pairs_of
@@ -93,9 +93,6 @@ _PARAMETER = re.compile(
     r"^(?:obdfilter|mdt|mds|ost|mdd|llite|osc|mdc|ldlm|osd-\w+)\.[^\s=]+=|^(?:memused|lnet_memused|jobid_var)=[^\s=]*\s*$",
     re.MULTILINE,
 )
-# As pdsh prints it: every line behind the name of its host, lines of several hosts in any order.
-_OF_HOSTS = re.compile(r"^[A-Za-z0-9][\w.-]{0,252}: (?:obdfilter|mdt|mds|ost|osd-\w{1,20})\.[^\s=]+=", re.MULTILINE)
-_HOST_LINE = re.compile(r"([A-Za-z0-9][\w.-]{0,252}):(?: (.*))?")
 _DEVICE_LIST = re.compile(
     r"^[ \t]{0,9}\d{1,9} UP (?:mgc|osc|mdc|lov|lmv) \S{1,255} \S{1,255} \d{1,9} \S{0,255}@", re.MULTILINE
 )
@@ -114,14 +111,12 @@ def _is_dump(text: str) -> bool:
 
 
 def _detect_lustre(head: bytes, path: Path) -> float:
-    """Output of `lctl get_param` (also through pdsh), a list of devices, a /proc tree, or a folder of them."""
+    """Output of `lctl get_param` a list of devices, a /proc tree, or a folder of them."""
     if path.is_dir():
         return 0.9 if _trees(path) or files_of_a_kind(path, _is_dump) else 0.0
     text = plain_head(head)
     if _is_dump(text):
         return 0.95
-    if _OF_HOSTS.search(text):
-        return 0.94
     if _DEVICE_LIST.search(text):
         return 0.93
     return 0.4 if _LONE_FILE.match(text) else 0.0
@@ -142,13 +137,6 @@ def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> I
     if not path.is_dir():
         if _DEVICE_LIST.search(beginning(path)):
             return iter([parse_device_list(_lustre_lines(path))])
-        if _PARAMETER.search(beginning(path)) is None and _OF_HOSTS.search(beginning(path)) is not None:
-            by_host = _by_host(_lustre_lines(path))
-            return (
-                snapshot
-                for name, lines in by_host.items()
-                for snapshot in snapshots(get_param_blocks(lines, more_follows=more_follows), f"{path} ({name})", name)
-            )
         return snapshots(get_param_blocks(_lustre_lines(path), more_follows=more_follows), str(path), host)
     if trees := _trees(path):
 
@@ -171,19 +159,6 @@ def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> I
         for dump in dumps
         for snapshot in _snapshots(dump, host or _host_in_name(dump), more_follows=dump is not dumps[-1])
     )
-
-
-def _by_host(lines: Iterator[str | None]) -> dict[str, list[str | None]]:
-    """The lines of each host in their order. Where the text was cut, the last parameter of any of them may be."""
-    found: dict[str, list[str | None]] = {}
-    for line in lines:
-        match = _HOST_LINE.fullmatch(line) if line is not None else None
-        if match is not None:
-            found.setdefault(match[1], []).append(match[2] or "")
-        elif line is None:
-            for of_host in found.values():
-                of_host.append(None)
-    return found
 
 
 def _trees(path: Path) -> list[Path]:
@@ -260,10 +235,11 @@ class _LustreRows:
             return f"{self.path}: skipped: {left}." if left else None
         if self.undated:
             hint = "Use --start, or record stats as well."
-            raise UndatedInput(f"{self.path} has states but no snapshot_time.", hint=hint)
-        raise EmptyInput(
+            raise SourceError(f"{self.path} has states but no snapshot_time.", hint=hint, kind="UndatedInput")
+        raise SourceError(
             f"{self.path} has {looks} snapshot(s) of Lustre counters but no differences{f' ({left})' if left else ''}.",
             hint=_LUSTRE_HINT,
+            kind="EmptyInput",
         )
 
     def _server_rows(self) -> list[dict[str, Any]]:
@@ -336,10 +312,11 @@ def _read_mmpmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame
     yield from rows.rest()
     left = shown_counts({f"response(s): {what}": count for what, count in refused.items()})
     if not rows.made:
-        raise EmptyInput(
+        raise SourceError(
             f"{path} has {answers} mmpmon response(s) but no differences{f' ({left})' if left else ''}: "
             "amounts need two responses per counter.",
             hint=_MMPMON_HINT,
+            kind="EmptyInput",
         )
     return f"{path}: skipped: {left}." if left else None
 
@@ -399,7 +376,7 @@ def _read_mmperfmon(path: Path, context: ReadContext) -> Generator[tuple[str, Fr
     times = sorted({moment for column in columns for moment in column.values})
     steps = Counter(later - earlier for earlier, later in pairwise(times))
     if not steps:
-        raise EmptyInput(f"{path} has fewer than two rows, but intervals need two.")
+        raise SourceError(f"{path} has fewer than two rows, but intervals need two.", kind="EmptyInput")
     bucket_ns = min(steps)
     rows, left = _SeriesRows(), Counter[str]()
     _add_ratios(columns, bucket_ns, rows)
@@ -504,7 +481,7 @@ def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fr
         if moment is None:
             if looks > 1:
                 hint = f"Use --start (time of the first sample). {_MOUNTSTATS_HINT}"
-                raise UndatedInput(f"{path} has samples without times.", hint=hint)
+                raise SourceError(f"{path} has samples without times.", hint=hint, kind="UndatedInput")
             continue
         for name, mount in mounts.items():
             if name in last and last[name][0] < moment:
@@ -517,7 +494,7 @@ def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fr
     yield from rows.rest()
     if not rows.made:
         content = f"{looks} sample(s) of NFS mounts but no differences" if looks else "no NFS mount with statistics"
-        raise EmptyInput(f"{path} has {content}: amounts need two samples.", hint=_MOUNTSTATS_HINT)
+        raise SourceError(f"{path} has {content}: amounts need two samples.", hint=_MOUNTSTATS_HINT, kind="EmptyInput")
 
 
 MOUNTSTATS = FileReader(

@@ -155,57 +155,6 @@ _REGULAR = replace(
     job_stats=True,
 )
 
-# Its servers' load at minutes, for the exhibits of pat19; days of 5 s samples in other formats would take gigabytes.
-_CORI = Preset(
-    "cori-year",
-    "A Cray XC40 of 2018: 248 targets for a year",
-    days=365,
-    jobs=180_000,
-    osts=248,
-    osts_per_oss=1,
-    ost_bytes_per_s=2.8 * GB,
-    nodes=12_076,
-    cores=68,
-    node_bytes_per_s=4.0 * GB,
-    applications=300,
-    mds_ops_per_s=400_000.0,
-    read_share=0.71,
-    first_day="2018-01-01",
-    fsname="cscratch",
-    typical_io_seconds=12.0,
-    system_load=0.12,
-    transfers_per_day=120.0,
-    background_ops_per_s=8000.0,
-    probe_hosts=2,
-    probe_seconds=600,
-    sampler_seconds=7200,
-    scan_files=100_000,
-    without_darshan_ratio=0.3,
-    incidents_per_week=3.0,
-    background_bytes_per_s=4e6,
-    detail_day=None,
-)
-# Both have the same users; load and incidents are independent.
-_PROJECT = replace(
-    _NOISY,
-    name="project",
-    title="Second file system",
-    fsname="project",
-    first_job=500_000,
-    first_server=LAPTOP.oss_count,
-    osts=8,
-    transfers_per_day=8.0,
-    system_load=0.4,
-    detail_day=None,
-)
-_TWO = replace(
-    _NOISY,
-    name="laptop-two-filesystems",
-    title="Laptop with two file systems",
-    transfers_per_day=8.0,
-    system_load=0.4,
-    beside=_PROJECT,
-)
 # car11: 66 projects, 27% of the jobs with a log, a home directory without monitoring, HDF5 beside MPI-IO, and a project
 # that reads more than all others until it stops.
 _INTREPID = replace(
@@ -244,7 +193,7 @@ _INTREPID = replace(
     ),
 )
 
-_ALL = (LAPTOP, _NOISY, _HIDDEN, _HARD, _TWO, _CLUSTER, _REGULAR, _CORI, _INTREPID)
+_ALL = (LAPTOP, _NOISY, _HIDDEN, _HARD, _CLUSTER, _REGULAR, _INTREPID)
 PRESETS: dict[str, Preset] = {preset.name: preset for preset in _ALL}
 
 

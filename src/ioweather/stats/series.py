@@ -186,7 +186,7 @@ LOW_QUANTILE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class Phases:
+class _Phases:
     """Runs in time order: first step, length in steps, and whether an edge or a gap cut the run short.
 
     `interarrival` are the times in steps from one start to the next, those without a gap between them.
@@ -220,7 +220,7 @@ def members(values: NDArray[Any], threshold: float, side: Side) -> Bools:
         return np.asarray(array >= threshold if side == "high" else array < threshold)
 
 
-def find_phases(values: NDArray[Any], threshold: float, side: Side) -> Phases:
+def find_phases(values: NDArray[Any], threshold: float, side: Side) -> _Phases:
     """Return the maximal runs of steps in the high or low state."""
     array = np.asarray(values, np.float64)
     state = members(array, threshold, side)
@@ -233,7 +233,7 @@ def find_phases(values: NDArray[Any], threshold: float, side: Side) -> Phases:
     cut = open_ended[start] | open_ended[end + 1]
     gaps_before = np.concatenate([[0], np.cumsum(missing)])
     clean = np.flatnonzero(gaps_before[start[1:]] == gaps_before[start[:-1]])
-    return Phases(start, end - start, cut, np.diff(start)[clean])
+    return _Phases(start, end - start, cut, np.diff(start)[clean])
 
 
 # Thresholds around the percentile: those that resampled days may have.

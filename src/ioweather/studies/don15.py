@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Final
 
 import numpy as np
@@ -585,17 +584,6 @@ def _winners(
         "ks: combined KS; head_ks: KS of head; tail_ks: KS of tail; tail_aic: tail by AIC [text]; "
         "alpha: alpha, if a power law",
         winners,
-    )
-    distances: list[tuple[Cell, ...]] = []
-    every = [pair for item in fitted for pair in item.fit.pairs]
-    for head_name, tail_name in product(HEADS, TAILS):
-        pairs = [pair for pair in every if (pair.head.name, pair.tail.name) == (head_name, tail_name)]
-        distance, collapsed = float(np.mean([pair.ks for pair in pairs])), sum(pair.collapsed for pair in pairs)
-        distances.append((FAMILY_LABELS[head_name], FAMILY_LABELS[tail_name], distance, collapsed))
-    yield ResultTable.of(
-        "pairs",
-        "head [text]; tail [text]; ks: mean combined KS; collapsed: samples where it became the power law [count]",
-        sorted(distances, key=lambda row: float(row[2] or math.inf)),
     )
     yield [_overlay(item) for item in shown[:_OVERLAYS]]
     text = f"A Normal head fits better than a Cauchy one in {heads.count('normal')} of {n} samples."

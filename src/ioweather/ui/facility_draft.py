@@ -10,15 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
-from ioweather.core.choices import TRAFFIC, traffic_kind
 from ioweather.core.facility import Facility
-from ioweather.core.safe_files import is_inside
-from ioweather.core.units import HOUR_NS, format_bytes, format_time_ns, names_of
-from ioweather.facts.bandwidth import measured_operations
+from ioweather.core.units import format_bytes, names_of
 from ioweather.facts.loads import servers_of
-from ioweather.lake import grid
 from ioweather.lake.lake import Snapshot
 
 # Stacked and virtual devices show the bytes of their members again; partitions those of their disk.
@@ -37,14 +31,13 @@ _SERVED: Final = ("ost", "oss", "mdt", "mds")
 
 @dataclass
 class _Draft:
-    """What a section [filesystem.NAME] will contain; `speed` is its line of the peak."""
+    """What a section [filesystem.NAME] will contain."""
 
     kind: str | None = None
     lustre: list[str] = field(default_factory=list)
     mounts: list[str] = field(default_factory=list)
     devices: list[str] = field(default_factory=list)
     servers: dict[str, list[str]] = field(default_factory=dict)
-    speed: str = ""
 
 
 @dataclass(frozen=True)
@@ -121,7 +114,6 @@ def draft_facility(snapshot: Snapshot, mounts: Iterable[Mount] = (), *, name: st
     disks = sorted(system for system, kind in kinds.items() if kind == "device" and not _STACKED.search(system))
     for system, own in _disks_of(snapshot, disks).items():
         found.setdefault(system, _Draft()).devices = _patterns(own)
-    _add_speeds(snapshot, found)
     sections = [_section(key, draft) for key, draft in found.items()]
     if not sections:
         example = _section("scratch", _Draft("lustre", ["scratch"], ["/scratch"]))
@@ -176,56 +168,6 @@ def _disks_of(snapshot: Snapshot, disks: list[str]) -> dict[str, list[str]]:
     return found
 
 
-def _add_speeds(snapshot: Snapshot, found: Mapping[str, _Draft]) -> None:
-    """Set the peak from benchmarks; without one, note the highest hour so far, which is no limit."""
-    fastest = _benchmarked(snapshot, {name: draft.mounts for name, draft in found.items() if draft.kind})
-    for name, draft in found.items():
-        if name in fastest:
-            rate, tool = fastest[name]
-            draft.speed = f"peak_bytes_per_s = {rate:.4g}  # the fastest phase of {tool}: {format_bytes(rate)}/s"
-            continue
-        highest = _highest_hour(snapshot, name) if draft.lustre else None
-        if highest is not None:
-            rate, start_ns = highest
-            draft.speed = (
-                f"highest_bytes_per_s = {rate:.4g}  # the highest hour so far ({format_time_ns(start_ns)}), not a "
-                "limit.\n# peak_bytes_per_s = 48e9       # nominal peak, if known: for load as a share of it"
-            )
-
-
-def _benchmarked(snapshot: Snapshot, mounts: Mapping[str, list[str]]) -> dict[str, tuple[float, str]]:
-    """By file system, the fastest phase of a benchmark that ran there, as its command says; if there is only one file
-    system, of any."""
-    if not snapshot.pinned["benchmarks"].uris:
-        return {}
-    found: dict[str, tuple[float, str]] = {}
-    for measured in measured_operations(snapshot.frame("benchmarks")):
-        paths = re.findall(r"/[^\s=,'\"]*", str(measured.parameters.get("command") or ""))
-        names = [name for name, own in mounts.items() if any(is_inside(p, mount) for p in paths for mount in own)]
-        if not names and len(mounts) == 1:
-            names = [*mounts]
-        for name in names[:1]:
-            found[name] = max(found.get(name, (0.0, "")), (measured.bytes_per_s, measured.tool.upper()))
-    return found
-
-
-def _highest_hour(snapshot: Snapshot, system: str) -> tuple[float, int] | None:
-    """The highest mean rate of an hour, reads and writes together, and when that hour began."""
-    filesystem = snapshot.facility.filesystem_of(system)
-    groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.metric in TRAFFIC]
-    if not groups:
-        return None
-    period = (min(g.first_ns for g in groups) // HOUR_NS * HOUR_NS, max(g.end_ns for g in groups))
-    kind = traffic_kind(snapshot, {"filesystem": filesystem})
-    rows = grid.rollup(snapshot.selection(filesystem, kind, TRAFFIC, HOUR_NS, period_ns=period), TRAFFIC)
-    starts, places = np.unique(rows.ints("start_ns"), return_inverse=True)
-    if not len(starts):
-        return None
-    moved = np.bincount(places, np.nan_to_num(rows.floats("value")), len(starts))
-    highest = int(np.argmax(moved))
-    return (float(moved[highest]) / 3600, int(starts[highest])) if moved[highest] > 0 else None
-
-
 def _section(name: str, draft: _Draft) -> str:
     """One [filesystem.NAME] with comments."""
     key, mounts, devices = _toml_key(name), json.dumps(draft.mounts), json.dumps(draft.devices)
@@ -236,7 +178,7 @@ def _section(name: str, draft: _Draft) -> str:
     if draft.mounts:
         text = f"# probes = {json.dumps([draft.mounts[0].rstrip('/') + '/.weather'])}"
         lines += [text.ljust(32) + "# directories that agents may write to and probe"]
-    lines += draft.speed.splitlines() or ["# peak_bytes_per_s = 48e9       # nominal peak, for load as a share of it"]
+    lines += ["# peak_bytes_per_s = 48e9       # nominal peak, for load as a share of it"]
     lines += [f"servers.{_toml_key(server)} = {json.dumps(own)}" for server, own in sorted(draft.servers.items())]
     if draft.lustre and not draft.servers:
         lines += [f'# servers.oss001 = ["{name}-OST0000", "{name}-OST0001"]    # targets (globs) of a server']

@@ -1,4 +1,4 @@
-"""The demonstration, and what `ioweather up` runs."""
+"""The demonstration, systemd units, and what `ioweather up` runs."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ _PR_SET_PDEATHSIG: Final = 1  # prctl(2)
 class Child:
     """A command of ours in a session of its own, so that Ctrl-C reaches it only through us."""
 
-    def __init__(self, name: str, arguments: Sequence[str], niceness: int = 0) -> None:
+    def __init__(self, name: str, arguments: Sequence[str]) -> None:
         self.name = name
         # A file, not a pipe: it is read after the child ends, and a full pipe would stop the child.
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `wait`
@@ -199,7 +199,6 @@ class Child:
             and an agent that is asked twice waits for nothing."""
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored where a shell started us in the background
-            os.nice(niceness)
 
         self.process = subprocess.Popen(
             [sys.executable, "-m", "ioweather", *arguments],
@@ -233,47 +232,32 @@ class Child:
         self._said.close()
 
 
-@dataclass(frozen=True)
-class Here:
-    """What `up` runs: children that measure, their spools, and the `maker` of the demonstration."""
+class Here(NamedTuple):
+    """What `up` runs: children that measure a directory, and the spool of its probe."""
 
     target: Path
-    lake: Path
-    demo: Path
-    spools: tuple[Path, ...]
+    spool: Path
     children: tuple[Child, ...]
-    maker: Child | None
-
-    def complaints(self) -> list[str]:
-        return [text for child in self.children if (text := child.complaint())]
-
-    def demo_is_coming(self) -> bool:
-        return self.maker is not None and self.maker.process.poll() is None
 
 
 @contextmanager
-def measuring(lake: Path, demo: Path, target: Path | None = None, *, with_demo: bool = True) -> Iterator[Here]:
-    """Run probes and the demonstration for as long as the block lasts; then stop them and remove their files."""
+def measuring(lake: Path, target: Path | None = None) -> Iterator[Here]:
+    """Run probes for as long as the block lasts; then stop them and remove their files."""
     place = target.absolute() if target is not None else writable_place()
     # The default spool, so that `ioweather now` finds it; another one next to it if an agent uses that.
     usual = default_spool_dir()
     try:
         taken = not read_status(usual).is_stale(now_ns())
-    except (DataUnavailable, IoweatherError):
+    except IoweatherError:
         taken = False
     own = usual.with_name(f"{usual.name}-up") if taken else usual
-    probe_spool, block_spool = own, usual.with_name(f"{usual.name}-up-block")
-    children = [
-        Child("probe", ("probe", str(place), *PROBE_OPTIONS, "--lake", str(lake), "--spool", str(probe_spool))),
+    block_spool = usual.with_name(f"{usual.name}-up-block")
+    children = (
+        Child("probe", ("probe", str(place), *PROBE_OPTIONS, "--lake", str(lake), "--spool", str(own))),
         Child("block devices", ("agent", "run", "block", "--lake", str(lake), "--spool", str(block_spool))),
-    ]
-    maker = None
-    if with_demo and not layout.is_lake(demo):
-        # The demonstration computes for half a minute: it must not be what the probe sees.
-        maker = Child("demonstration", ("demo", "--out", str(demo)), niceness=19)
-        children.append(maker)
+    )
     try:
-        yield Here(place, lake, demo, (probe_spool,), tuple(children), maker)
+        yield Here(place, own, children)
     finally:
         for child in children:
             child.ask_to_stop()

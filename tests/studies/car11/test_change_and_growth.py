@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -48,38 +46,6 @@ def test_a_planted_change_of_the_mix_is_found() -> None:
     assert found.p_value < 0.01
     assert found.before == pytest.approx(0.8, abs=0.03)
     assert found.after == pytest.approx(0.5, abs=0.03)
-
-
-def noisy(shape: str, seed: int, days: int = 63, keeps: float = 0.0) -> np.ndarray:
-    """Noise of standard deviation 1, with a step of 3 somewhere in the middle, a drift by 4, or nothing."""
-    rng = np.random.default_rng([39, seed])
-    values, noise = np.zeros(days), rng.standard_normal(days)
-    for day in range(days):
-        values[day] = noise[day] if not day else keeps * values[day - 1] + math.sqrt(1 - keeps**2) * noise[day]
-    change = {"none": 0.0, "step": 3.0 * (np.arange(days) >= rng.integers(16, 47)), "drift": np.linspace(0, 4, days)}
-    return values + change[shape]
-
-
-def shape_of(values: np.ndarray) -> str:
-    """What `single_change` says of a series: step, drift, unclear or none."""
-    found = single_change(values, min_side=7, replicates=199)
-    return found.shape if found is not None and found.p_value < 0.05 else "none"
-
-
-@pytest.mark.parametrize(("shape", "wrong"), [("step", "drift"), ("drift", "step")])
-def test_a_drift_is_not_called_a_step(shape: str, wrong: str) -> None:
-    found = [shape_of(noisy(shape, seed)) for seed in range(8)]
-    assert found.count(shape) >= 5
-    assert wrong not in found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("keeps", [0.0, 0.5])
-@pytest.mark.parametrize(("shape", "wrong"), [("step", "drift"), ("drift", "step")])
-def test_shapes_are_rarely_confused(shape: str, wrong: str, keeps: float) -> None:
-    found = [shape_of(noisy(shape, 100 + seed, keeps=keeps)) for seed in range(60)]
-    assert found.count(wrong) <= 6
-    assert found.count(shape) >= (40 if not keeps else 15)
 
 
 LEVEL = 0.9

@@ -137,13 +137,6 @@ def test_more_scans_give_an_interval_and_it_holds_a_planted_date():
     assert any("90%" in finding.text for finding in made.findings)
 
 
-def test_inodes_that_run_out():
-    more = {"total_inodes": 3000, "used_inodes": 2000}
-    scans = [scan_row("a", 0, 1000, 10, **more), scan_row("b", 10 * DAY_NS, 1100, 10, **more)]
-    made = run(study_data(scans, []))["car11.table3"]
-    assert values(made)["inodes_used_up"] == pytest.approx(110 * DAY_NS)
-
-
 def test_users_stand_for_the_account_of_all_their_jobs():
     jobs = Frame(
         {

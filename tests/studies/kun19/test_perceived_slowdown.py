@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ioweather.core.errors import UsageError
-from ioweather.core.facility import Facility, FileSystem
+from ioweather.core.facility import Facility, _FileSystem
 from ioweather.core.tables import RESPONSES, concat, encode_text
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.stats.slowdown import roll_up
@@ -15,7 +15,7 @@ from judging import stands
 from planted_source import PlantedSource, run_study
 
 T = 1_790_000_000 // 86400 * 86400 * NS
-FACILITY = Facility(filesystems=(FileSystem("work", mounts=("/work",)),))
+FACILITY = Facility(filesystems=(_FileSystem("work", mounts=("/work",)),))
 PARAMS = {"interval": 4 * HOUR_NS, "threshold": 2.0}
 LENGTHS = {"interval": 4 * HOUR_NS, "short_interval": 10 * MINUTE_NS}
 

@@ -27,7 +27,7 @@ def test_the_association_weakens(exhibits):
     assert change.high < 0
     assert stands(exhibits["mad17.fig10"], "coarse_sampling_hides") == "supported"
     assert "time-shifted runs" in words(exhibits["mad17.fig10"])
-    assert {chart.table.name for chart in exhibits["mad17.fig10"].charts} == {"all", "ranks", "metadata", "explained"}
+    assert {chart.table.name for chart in exhibits["mad17.fig10"].charts} == {"all", "ranks", "metadata"}
     ranks = next(chart.table for chart in exhibits["mad17.fig10"].charts if chart.table.name == "ranks")
     rows = [dict(zip((c.name for c in ranks.columns), row, strict=True)) for row in ranks.rows]
     assert all(row["low"] <= row["value"] <= row["high"] and row["n"] >= 8 for row in rows)

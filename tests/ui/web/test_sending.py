@@ -114,7 +114,7 @@ def test_a_row_of_another_host_refuses_the_whole_segment(client, root, token, ro
     with open_lake(root).snapshot() as snapshot:
         counts = [snapshot.query(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in ("events", "series")]
         assert (*counts, snapshot.query("SELECT count(*) FROM responses").fetchall()[0][0]) == (0, 0, 0)
-        assert snapshot.query("SELECT status, reason FROM ingests").fetchall() == [("quarantined", "foreign_rows")]
+        assert snapshot.query("SELECT status, reason FROM ingests").fetchall() == []
     # After a line that cannot be read nothing is looked at, nor taken.
     partial = send(client, token, segment(event(1), "no json", row), name="seg-n1-2-1.ndjson")
     assert (partial.json()["status"], partial.json()["rows"]) == ("partial", {"events": 1})
@@ -308,7 +308,7 @@ def test_a_refusal_is_heard_however_much_is_sent(server, root, large, token, mon
 
 
 def test_who_sends_for_ever_is_cut_off(root, monkeypatch):
-    monkeypatch.setattr("ioweather.ui.web.pushes.HEARD_OUT_BYTES", 1000)
+    monkeypatch.setattr("ioweather.ui.web.pushes.REST_BYTES", 1000)
     with running(create_app(root), bind("127.0.0.1", 0)) as where:
         host, port = where.removeprefix("http://").rstrip("/").split(":")
         with socket.create_connection((host, int(port))) as sender:

@@ -118,10 +118,6 @@ def _volumes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
     yield plain("projects", len(set(jobs.projects.tolist())), "count")
     most = f"{shown[0]} moved most: {format_bytes(float(moved[0]))}, {format_value(float(ratio[0]), 'ratio')}"
     yield Finding(f"{most} of all data.", name="largest_project")
-    if len(shown) > 1:
-        factor = format_value(float(moved[0]) / max(1.0, float(moved[-1])), "factor")
-        text = f"It moved {factor} as much as {shown[-1]}, the last of these projects."
-        yield Finding(text, name="largest_against_last")
     columns = (
         "project [text]; jobs [count]; read: read [bytes]; written: written [bytes]; moved: together [bytes]; "
         "ratio: of all bytes [ratio]"
@@ -282,18 +278,6 @@ def _boxes(jobs: Runs, shown: list[str], caveats: tuple[str, ...], params: Param
         yield Finding(text, name="median_range")
     else:
         yield NO_NODES
-    spreads = {r[0]: (r[6] - r[4], (r[6] - r[4]) / r[5]) for r in rows if r[1] >= 4 and r[5]}
-    if spreads:
-        steady, wide = (choose(spreads, key=lambda name: spreads[name][1]) for choose in (min, max))
-        shown_as = {
-            name: f"{format_value(width, PER_NODE)}, {part:.0%} of the median"
-            for name, (width, part) in spreads.items()
-        }
-        text = f"{steady} jobs vary least (interquartile range {shown_as[steady]})."
-        yield Finding(text, name="steadiest_project")
-        if wide != steady:
-            text = f"{wide} jobs vary most (interquartile range {shown_as[wide]})."
-            yield Finding(text, name="least_steady_project")
     yield caveats, jobs.node_caveats, jobs.node_coverage
 
 
@@ -400,9 +384,6 @@ def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterato
         else:
             text = f"No program of {project} ran at two sizes, and different programs cannot be compared."
             yield Finding(text, "undecided", name="one_size_per_program")
-        if strong_scaling(own.ints("nprocs"), own.ints("moved_bytes")) is not None:
-            text = f"{project} scales strongly: its jobs move about the same amount of data at any size."
-            yield Finding(text, name="strong_scaling")
     sizes = ResultTable.of(
         "sizes",
         "nodes [count]; jobs [count]; programs [count]; "

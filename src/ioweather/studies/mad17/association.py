@@ -56,7 +56,7 @@ from ioweather.stats.dependence import (
 from ioweather.stats.estimates import LEVEL, known, mean_estimate, number, plain
 from ioweather.stats.summary_tables import p_text, shaded, thin, timeline_table
 from ioweather.stats.system_grid import Steps
-from ioweather.studies.mad17.curves import ERROR, curve_exhibits
+from ioweather.studies.mad17.curves import curve_exhibits
 from ioweather.studies.mad17.explained_traffic import (
     HALF_WIDTH_SD,
     IN_TIME_ORDER,
@@ -549,35 +549,13 @@ def _sampling_interval(data: AssociationData, levels: list[Level]) -> Iterator[P
         n=n,
         method=f"longest interval before one that may lose {WORTH_IT:.0%} or more",
     )
-    drawn = [(step, *(change or (None, None, None))) for step, change in zip(seconds[1:], changes, strict=True)]
-    columns = (
-        "interval: sampling interval [seconds]; value: change of explained variance [ratio]; low [ratio]; high [ratio]"
-    )
-    title, line = (
-        f"Explained variance of I/O time, minus that at {format_seconds(seconds[0])}",
-        Reference("y", -WORTH_IT, "5% less"),
-    )
-    yield Chart.of(
-        "band", ResultTable.of("explained", columns, drawn), "x=interval y=value low high", title, references=(line,)
-    )
-
-    def compare(other: int) -> str:
-        """Say how much more or less another interval explains than the best."""
-        change = spearman_change((x[best], y, x[other], y), explained=True)
-        if change is None:
-            return f"{format_seconds(seconds[other])} explains an unknown share"
-        sign, word = (1, "more") if change[0] >= 0 else (-1, "less")
-        low, high = sorted(sign * end for end in change[1:])
-        amount = f"{format_ratio(sign * change[0])} ({format_ratio(low)} to {format_ratio(high)})"
-        return f"{format_seconds(seconds[other])} explains {amount} {word}"
-
-    others = [compare(i) for i in sorted({0, len(seconds) - 1} - {best})]
-    others[0] += " of the variance of I/O time"
     often = "" if best else " or more often"
     longer = f" The next longer interval may lose {WORTH_IT:.0%} or more." if best < len(seconds) - 1 else ""
-    yield Finding(
-        f"Sample every {format_seconds(seconds[best])}{often}: {', '.join(others)}.{longer}", name="sampling_interval"
+    explains = f"{format_ratio(rho**2)} ({format_ratio(low**2)} to {format_ratio(high**2)}) of the variance of I/O time"
+    text = (
+        f"Sample every {format_seconds(seconds[best])}{often}: every {format_seconds(seconds[0])} explains {explains}."
     )
+    yield Finding(text + longer, name="sampling_interval")
 
 
 GRANULARITY = Study(
@@ -847,6 +825,6 @@ STUDY = Study(
     """),
     needs=NEEDS,
     run=run,
-    params=(*PARAMS, ERROR),
+    params=PARAMS,
     too_few=NO_STEPS_OR_RUNS,
 )

@@ -59,24 +59,11 @@ def cumulative_volume(climate: Climate) -> Iterator[Piece]:
     totals = [float(np.nansum(climate.way(way))) for way in WAYS]
     ratio = intervals.estimate("read_over_written", "factor", sums, lambda s: s[:, 0] / s[:, 1], n=climate.n)
     yield [plain(f"total_{way}", total, "bytes", n=climate.n) for way, total in zip(WAYS, totals, strict=True)]
-    # Consistent over the period, or made by one stretch of it: the share of units in which reads lead, where one does.
-    leads = np.stack([sums[:, 0] > sums[:, 1], sums[:, 0] != sums[:, 1]], axis=1).astype(np.float64)
-    steady = intervals.estimate(
-        "read_leads_ratio", "ratio", leads, lambda s: s[:, 0] / s[:, 1], n=int(leads[:, 1].sum()), scale="logit"
-    )
     rows = _running_totals(climate.system, "")
     if burst_buffer is not None:
         rows += _running_totals(burst_buffer, "burst buffer ")
     line = ResultTable.of("cumulative", "time [time_ns]; series [text]; value: since the start [bytes]", rows)
-    yield Chart.of("timeline", line, "x=time y=value series", "Volume since the start"), ratio, steady
-    unit = intervals.unit_name
-    tied = int(np.sum((leads[:, 1] == 0) & (sums[:, 0] > 0)))
-    if tied and not leads.any():
-        yield Finding(f"Reads equal writes in all {tied:,} {unit}s with traffic.", name="reads_equal_writes")
-    else:
-        of_all = f"the {unit}s with traffic" if not tied else f"the {unit}s without a tie ({tied:,} ties)"
-        reads = f"Reads lead in {steady.value or 0.0:.0%} of {of_all}, not only in a short period."
-        yield directed(steady, 0.5, reads, f"Writes lead in {1 - (steady.value or 0.0):.0%} of {of_all}.")
+    yield Chart.of("timeline", line, "x=time y=value series", "Volume since the start"), ratio
     if burst_buffer is not None:
         own = [float(np.nansum(burst_buffer.values[metric])) for metric in TRAFFIC]
         n = int(burst_buffer.usable.sum())
