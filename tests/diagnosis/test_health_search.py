@@ -163,7 +163,7 @@ def test_what_was_searched_is_said_where_nothing_was_found(tmp_path: Path, names
     assert isinstance(answer.result, HealthOutcome)
     (searched,) = answer.result.searched
     assert searched.components == {word: 4}
-    assert (searched.slow_seconds, searched.silent_seconds, searched.limited_seconds) == (None, 180.0, 3 * 3600.0)
+    assert (searched.slow_seconds, searched.silent_seconds, searched.limited_seconds) == (None, 180.0, None)
     assert any(text.startswith("slow targets (no request times") for text in searched.unseen)
     assert answer.headline == "No unhealthy component found."
     assert answer.coverage == ()
@@ -221,7 +221,9 @@ def test_a_stalled_server_shows_in_the_probe_whose_times_follow_its_queue(tmp_pa
         "target": [folders[i] for i in column.tolist()],
     }, rows=len(step), host="n1", op="read", request_bytes=2**20, mode="nocache", system="scratch", status="ok"),
         source="probe")  # fmt: skip
-    assert [(each.component, each.kind) for each in named(lake)] == ([("OST0001", "stalled")] if stalls else [])
+    found = named(lake)
+    assert [each.component for each in found] == (["OST0001"] if stalls else [])
+    assert all(abs(each.start_ns - DAY - 500 * NS) <= 6 * NS for each in found)
 
 
 def test_a_limit_of_the_network_is_that_of_all_targets_together(tmp_path: Path) -> None:

@@ -27,10 +27,9 @@ from ioweather.core.tables import EVENT_COLUMNS
 from ioweather.core.units import NS, format_seconds, format_span, format_time_ns
 from ioweather.diagnosis.events import without_name
 from ioweather.diagnosis.health_incidents import (
-    LEAST_LIMITED,
     LEAST_REPORTING,
     LEAST_SILENT_NS,
-    MIN_MINUTES,
+    SHARED_MINUTES,
     least_slow_bins,
 )
 from ioweather.diagnosis.health_query import (
@@ -176,7 +175,7 @@ def list_searched(snapshot: Snapshot, period: Period, filesystem: str | None) ->
             counted.pop("probed", None)  # probes time the same targets
         # The more is searched, the longer a target must be slow before chance is excluded.
         slow_bins = least_slow_bins(window.bins.count * max(1, sampled or counted.get("probed", 0)))
-        limited = MIN_MINUTES * 60.0
+        limited = SHARED_MINUTES * 60.0 if sampled >= LEAST_REPORTING and sources & _BY_TARGET else math.inf
         found.append(
             Searched(
                 filesystem=name,
@@ -184,7 +183,7 @@ def list_searched(snapshot: Snapshot, period: Period, filesystem: str | None) ->
                 end_ns=end,
                 components={_component_word(window, kind): count for kind, count in counted.items()},
                 slow_seconds=slow_bins * window.bin_ns / NS if sources - _BY_METADATA else None,
-                limited_seconds=limited if sampled >= LEAST_LIMITED and (end - start) / NS >= limited else None,
+                limited_seconds=limited if (end - start) / NS >= limited else None,
                 silent_seconds=max(LEAST_SILENT_NS, window.interval_ns) / NS if sampled >= LEAST_REPORTING else None,
                 unseen=tuple(_list_unseen(sources, sampled)),
                 sample_seconds=window.interval_ns / NS if window.interval_ns else None,
@@ -196,6 +195,7 @@ def list_searched(snapshot: Snapshot, period: Period, filesystem: str | None) ->
 # Names of targets with a number: brick3, scratch-OST000a.
 _NUMBERED: Final = re.compile(r"(?:^|-)((?:OST|MDT)(?=[0-9a-f]{4}$)|[A-Za-z]{3,}(?=[-_. ]?\d+$))")
 _BY_METADATA: Final = {"metadata", "metadata_served"}
+_BY_TARGET: Final = {"probe", "served"}
 
 
 def _component_word(window: SearchWindow, kind: str) -> str:
@@ -212,11 +212,10 @@ def _list_unseen(sources: set[str], sampled: int) -> Iterator[str]:
         yield "stalled servers with fast devices (no probes on single targets)"
     if sampled < LEAST_REPORTING:
         yield "silent targets (fewer than three report)"
-    if sampled < LEAST_LIMITED:
-        yield "targets stuck at a limit (fewer than four report)"
+    yield "targets stuck at a limit without longer waits"
     if not sources & _BY_METADATA:
         yield "slow metadata servers (needs metadata counters and probes)"
-    if not sources & {"probe", "served"}:
+    if not sources & _BY_TARGET:
         yield "limits shared by all targets, such as the network (no probes on single targets)"
     if "clients" not in sources:
         yield "slow clients"
@@ -273,7 +272,7 @@ QUESTION = Question(
     their delay. The answer also lists what was searched, the shortest detectable problem, and what cannot be detected.
 
     A component is unhealthy when it does less than its peers under the same demand: it works more slowly than usual at
-    the same queue, its probes take longer, a new limit caps it, or it does not report. A target that works at its
+    the same queue, its probes take longer, or it does not report. A target that works at its
     maximum is loaded, not unhealthy. All targets together may be stuck at a limit, such as the network. The search runs
     when new rows are ingested.""",
     epilog="Example: ioweather health --from 2026-11-01",

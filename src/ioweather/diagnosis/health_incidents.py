@@ -7,15 +7,8 @@ slow observations are not enough; the most likely sequence of states is found wi
 - a server whose targets all fell silent at once failed; later slowness of its own targets and of the one server that
   took them over is a consequence.
 
-A capped target still does what is requested, but never faster than a limit it did not have before. Amounts alone do not
-separate a slow target from an idle one. A capped target works at its limit for long, never above, while its peers go
-faster. In its rates over five minutes, as shares of its ceiling, that is a stretch
-
-    nothing above L (1 + e),   at least MIN_MINUTES between L (1 - e) and L (1 + e),   L < HIGHEST_LEVEL
-
-in which most peers exceed L by a margin. A striped job that is slow at its own end has the same mark on all its targets
-at once. So of targets with the same limit at the same time, only one that stands out is named, or targets of one server
-together, whose limit may be the server's.
+All targets together may be capped, as by the network: the sum of their bytes stays at a limit for long, never above,
+while its parts change.
 """
 
 from __future__ import annotations
@@ -23,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -386,25 +379,15 @@ _MOST_TARGETS: Final = 0.66
 _HARMED: Final = float(np.log(1.15))
 OVERLOAD: Final = "storm"
 _KINDS: Final[Mapping[tuple[str, ...], Sickness]] = {(OVERLOAD,): "overloaded"}
-# Sources that time requests at the component itself.
-_LATENCY: Final = ("service", "served", "probe")
 
-# [ours] Limits: set on simulated weeks, plain and with noise of 10% and 20% on every minute. At 90 minutes half of the
-# named targets were healthy, at 180 none. Means over five minutes keep a noisy limit flat.
+# [ours] Limits: means over five minutes keep a noisy limit flat. A limit holds in most steps of so many minutes, while
+# the parts change by a share of it in each step, and so many times as much as the sum.
 STEP_NS: Final = 5 * MINUTE_NS
-MIN_MINUTES: Final = 180
-HIGHEST_LEVEL: Final = 0.6
+SHARED_MINUTES: Final = 60
+_HIGHEST_LEVEL: Final = 0.6
 _LOWEST_LEVEL: Final = 0.05
 _LEVEL_STEP: Final = 0.03
-_NEAR: Final = 0.08  # e above
-_FASTER: Final = 1.16  # a peer that exceeds the limit by this factor goes faster
-_FASTER_PEERS: Final = 0.7
-_STANDS_OUT: Final = 1.25  # times the minutes at the limit of any other target with the same limit
-_SAME_LIMIT: Final = 0.1
-LEAST_LIMITED: Final = 4
-# A limit of all targets together holds in most steps of so many minutes, while the parts change by this share of it in
-# each step, and so many times as much as the sum. [ours]
-SHARED_MINUTES: Final = 60
+_NEAR: Final = 0.08
 _MOSTLY, _LEAST_CHANGE, _COMPENSATED = 0.8, 0.05, 3.0
 _TOGETHER: Final = "all targets"
 
@@ -502,19 +485,17 @@ def find_incidents(
         if not any(other.is_named and other.component == each.component and other.overlaps(each) for other in slow)
     ]
     silent: list[Incident] = []
-    capped: list[Incident] = []
     shared: list[Incident] = []
     if traffic is not None:
         # If a run used a silent component at normal speed, only its collector failed.
         silent = [each for each in detect_silent(traffic, servers) if not runs.any_unharmed(each, servers)]
-        # If requests took their usual time, less was requested.
-        rates = coarsen(traffic, STEP_NS)
-        capped = [each for each in detect_capped(rates, servers) if not has_usual_latency(each, evidence)]
-        shared = [each for each in detect_shared_limit(rates, name) if _is_felt(each, observations, runs)]
+        shared = [
+            each for each in detect_shared_limit(coarsen(traffic, STEP_NS), name) if _is_felt(each, observations, runs)
+        ]
     targets = () if traffic is None else traffic.components
     return [
         runs.add_cost(each, servers)
-        for each in [*merge_causes([*slow, *overloaded, *capped], silent, targets, servers), *shared]
+        for each in [*merge_causes([*slow, *overloaded], silent, targets, servers), *shared]
         if not any(window.start_ns <= each.start_ns < window.end_ns for window in facility.maintenance)
     ]
 
@@ -629,17 +610,6 @@ def _stretches_of_true(chosen: Bools) -> list[tuple[int, int]]:
     return list(zip(first.tolist(), last.tolist(), strict=True))
 
 
-def has_usual_latency(incident: Incident, evidence: Sequence[Evidence]) -> bool:
-    """Whether requests on the component took their usual time during the incident."""
-    total = 0.0
-    for part in evidence:
-        if part.source in _LATENCY and incident.component in part.components:
-            first = max(0, (incident.start_ns - part.bins.start_ns) // part.bins.bin_ns)
-            last = max(0, -(-(incident.end_ns - part.bins.start_ns) // part.bins.bin_ns))
-            total += float(part.log_ratio[first:last, part.components.index(incident.component)].sum())
-    return total < 0
-
-
 def detect_silent(amounts: Matrix, servers: Mapping[str, str]) -> list[Incident]:
     """Components that stopped reporting while most others continued; idle ones are ignored."""
     reported = ~np.isnan(amounts.values)
@@ -663,102 +633,34 @@ def detect_silent(amounts: Matrix, servers: Mapping[str, str]) -> list[Incident]
     return _merge_by_server(found, amounts.components, servers, least_share=1.0)
 
 
-# Stretches at a limit: steps at it, column, first, last, level as a share of the ceiling.
-_Limit: TypeAlias = tuple[int, int, int, int, float]
-
-
-def _stretches_at_limit(own: Floats, column: int, least: int) -> Iterator[_Limit]:
-    """Stretches of at least so many steps at a limit, and none above it, at each level."""
-    for level in np.exp(np.arange(np.log(_LOWEST_LEVEL), np.log(HIGHEST_LEVEL), _LEVEL_STEP)).tolist():
-        below = own <= level * (1 + _NEAR)
-        at_limit = below & (own >= level * (1 - _NEAR))
-        for start, end in _stretches_of_true(below) if at_limit.sum() >= least else ():
-            places = np.flatnonzero(at_limit[start:end])
-            if len(places) >= least:
-                yield len(places), column, start + int(places[0]), start + int(places[-1]) + 1, level
-
-
-def _longest(stretches: Iterable[_Limit]) -> list[_Limit]:
-    """Neighbouring levels find the same stretch: the level with the most steps stays."""
-    kept: list[_Limit] = []
-    for each in sorted(stretches, reverse=True):
-        if all(each[3] <= other[2] or each[2] >= other[3] for other in kept):
-            kept.append(each)
-    return kept
-
-
-def _shares_of_ceiling(values: Floats) -> tuple[Floats, Floats]:
-    """(shares, ceilings); 0 where unknown."""
-    ceiling = np.nan_to_num(ceilings(values), nan=0.0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.nan_to_num(values / ceiling, nan=0.0, posinf=0.0), ceiling
-
-
 def detect_shared_limit(matrix: Matrix, name: str) -> list[Incident]:
     """Limits of all targets together, such as the network, from bytes moved in steps of STEP_NS.
 
-    The sum stays at the limit while its parts change: what one job moves less, another one moves more. A job that works
-    at a constant rate changes neither.
+    Nothing is above the limit, and the sum stays at it while its parts change: what one job moves less, another one
+    moves more. A job that works at a constant rate changes neither.
     """
     values = np.nan_to_num(np.asarray(matrix.values, dtype=np.float64))
-    if values.shape[1] < LEAST_REPORTING or not np.any(values > 0):
+    together = values.sum(axis=1)
+    if values.shape[1] < LEAST_REPORTING or not np.any(together > 0):
         return []
-    (shares,), (ceiling,) = (each.T for each in _shares_of_ceiling(values.sum(axis=1, keepdims=True)))
-    found = []
-    for _, _, first, last, level in _longest(
-        _stretches_at_limit(shares, 0, round(SHARED_MINUTES * MINUTE_NS / matrix.step_ns))
-    ):
-        during = values[first:last]
-        changes, together = np.abs(np.diff(during, axis=0)).sum(), np.abs(np.diff(during.sum(axis=1))).sum()
-        is_flat = np.mean(np.abs(shares[first:last] / level - 1.0) <= _NEAR) >= _MOSTLY
-        if is_flat and changes >= max(_LEAST_CHANGE * level * ceiling * (last - first), _COMPENSATED * together):
-            start, end = (matrix.start_ns + edge * matrix.step_ns for edge in (first, last))
-            found.append(Incident(name, "capped", start, end, _CAPPED_PROBABILITY, 1.0 / level, (_TOGETHER,)))
+    ceiling = float(ceilings(together[:, None])[0])
+    shares, stretches = together / ceiling, []
+    for level in np.exp(np.arange(np.log(_LOWEST_LEVEL), np.log(_HIGHEST_LEVEL), _LEVEL_STEP)).tolist():
+        at_limit = np.abs(shares / level - 1.0) <= _NEAR
+        for start, end in _stretches_of_true(shares <= level * (1 + _NEAR)):
+            places = start + np.flatnonzero(at_limit[start:end])
+            if len(places) * matrix.step_ns >= SHARED_MINUTES * MINUTE_NS:
+                stretches.append((len(places), int(places[0]), int(places[-1]) + 1, level))
+    found: list[Incident] = []
+    for steps, first, last, level in sorted(stretches, reverse=True):
+        start, end = (matrix.start_ns + edge * matrix.step_ns for edge in (first, last))
+        limit = Incident(name, "capped", start, end, _CAPPED_PROBABILITY, 1.0 / level, (_TOGETHER,))
+        changes, of_sum = (np.abs(np.diff(each[first:last], axis=0)).sum() for each in (values, together))
+        is_compensated = changes >= max(_LEAST_CHANGE * level * ceiling * (last - first), _COMPENSATED * of_sum)
+        # Neighbouring levels find the same stretch: the one with the most steps stays.
+        if steps >= _MOSTLY * (last - first) and is_compensated and not any(limit.overlaps(each) for each in found):
+            found.append(limit)
     return found
-
-
-def detect_capped(matrix: Matrix, servers: Mapping[str, str]) -> list[Incident]:
-    """Capped targets from bytes moved (read and written) in steps of STEP_NS; the longest at its limit first."""
-    values = np.asarray(matrix.values, dtype=np.float64)
-    if values.shape[1] < LEAST_LIMITED or not np.any(values > 0):
-        return []
-    shares, ceiling = _shares_of_ceiling(values)
-    least = max(2, round(MIN_MINUTES * MINUTE_NS / matrix.step_ns))
-    found: list[_Limit] = []
-    for column in np.flatnonzero(ceiling > 0).tolist():
-        peers = shares[:, (ceiling > 0) & (np.arange(len(ceiling)) != column)]
-        stretches = []
-        for each in _stretches_at_limit(shares[:, column], column, least):
-            faster = peers[each[2] : each[3]].max(axis=0) > each[4] * _FASTER
-            if len(faster) >= LEAST_LIMITED and faster.mean() >= _FASTER_PEERS:
-                stretches.append(each)
-        found += _longest(stretches)
-    homes = [servers.get(name, name) for name in matrix.components]
-
-    def outdone(one: _Limit) -> bool:
-        """Whether a target of another server had the same limit at the same time for about as long, or longer."""
-        steps, column, first, last, level = one
-        for other_steps, other, low, high, other_level in found:
-            common = min(last, high) - max(first, low)
-            ratio = np.log(other_level * ceiling[other] / (level * ceiling[column]))
-            same = common > 0.5 * min(last - first, high - low) and abs(ratio) < _SAME_LIMIT
-            if same and homes[column] != homes[other] and other_steps * _STANDS_OUT > steps:
-                return True
-        return False
-
-    return [
-        Incident(
-            component=matrix.components[column],
-            kind="capped",
-            start_ns=matrix.start_ns + first * matrix.step_ns,
-            end_ns=matrix.start_ns + last * matrix.step_ns,
-            probability=_CAPPED_PROBABILITY,
-            factor=1.0 / level,
-            shown_by=("limit",),
-        )
-        for steps, column, first, last, level in sorted(found, key=lambda each: (-each[0], each[1]))
-        if not outdone((steps, column, first, last, level))
-    ]
 
 
 # Merging into causes.
@@ -885,9 +787,6 @@ def describe_cause(incident: Incident) -> str:
     if _TOGETHER in incident.shown_by:
         limit = f"{1 / (incident.factor or 1):.0%} of their highest rate, whatever each did"
         return f"all targets of {name} together were stuck at {limit}: a shared limit, such as the network"
-    if incident.kind == "capped":
-        level = 1 / (incident.factor or 1)
-        return f"{name} was stuck at {level:.0%} of its normal maximum while its peers were not"
     if incident.kind == "stalled":
         slow = f"{what} on {name} took {times} as on its peers (evidence: {by})"
         return f"{slow}, but its device was not slow: the server stalled"

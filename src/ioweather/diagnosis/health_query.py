@@ -41,8 +41,10 @@ _METADATA_OPERATIONS: Final = ("create", "stat", "delete")
 # (seconds, number) of requests at devices, and at clients from sending to answer (NFS).
 _DEVICE_TIMES: Final = (("read_busy_seconds", "read_ops"), ("write_busy_seconds", "write_ops"))
 _ROUND_TRIPS: Final = (("read_rtt_seconds", "read_ops"), ("write_rtt_seconds", "write_ops"))
-# A search needs the week before the first new row to know what is usual; long periods are searched in parts.
+# A search needs the week before the first new row to know what is usual, of frequent samples so many, and at least a
+# day; long periods are searched in parts.
 _HISTORY_NS: Final = 7 * DAY_NS
+_HISTORY_SAMPLES: Final = 100_000
 _LONGEST_NS: Final = 14 * DAY_NS
 _OVERLAP_NS: Final = 2 * DAY_NS
 # Samples in a bin, or probes of each target, within the limits of its length.
@@ -181,20 +183,22 @@ def list_windows(snapshot: Snapshot, since_ns: int, until_ns: int | None = None)
         finest = min((g.interval_ns for g in timed if g.end_ns > since_ns), default=None)
         if finest is None:  # the new rows are of another file system or table
             continue
-        least = _LONGEST_NS * _count_components(timed) // _MOST_CELLS
+        history = min(max(_HISTORY_SAMPLES * finest, DAY_NS), _HISTORY_NS)
+        longest, overlap = 2 * history, min(_OVERLAP_NS, history // 2)
+        least = _SAMPLES_PER_BIN * longest * _count_components(timed) // _MOST_CELLS
         wanted = min(max(_SAMPLES_PER_BIN * finest, _SHORTEST_BIN_NS, least), _LONGEST_BIN_NS)
         unit = MINUTE_NS if wanted >= MINUTE_NS else NS
         bin_ns = round(wanted / unit) * unit
         system = max(timed, key=lambda g: g.end_ns).system
-        start = max(first, since_ns - _HISTORY_NS) // bin_ns * bin_ns
+        start = max(first, since_ns - history) // bin_ns * bin_ns
         while True:
-            end = min(last, start + _LONGEST_NS)
+            end = min(last, start + longest)
             here = [g for g in timed if g.first_ns < end and g.end_ns > start]
             yield SearchWindow(snapshot, filesystem, system, start, end, bin_ns, _count_components(here), finest)
             if end >= last:
                 break
             following = min(max(g.first_ns, end) for g in timed if g.end_ns > end)  # skips gaps
-            start = (following - _OVERLAP_NS) // bin_ns * bin_ns
+            start = (following - overlap) // bin_ns * bin_ns
     yield from (each for each in _probe_windows(snapshot, since_ns, until_ns) if each.filesystem not in sampled)
 
 
