@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ioweather.core.tables import encode_text
-from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.view import JobView, view_of_log
 from ioweather.readers.darshan.log import Module, Ragged
 from ioweather.readers.darshan.writer import new_records, write_log
@@ -66,6 +67,14 @@ def striped(count: int, osts: int = 8) -> Module:
     return Module("LUSTRE", 1, False, made, {"ost_ids": Ragged.of([list(range(count))])})
 
 
+def placed(*targets: int) -> Module:
+    """The file of each process on one target."""
+    made = new_records("LUSTRE", len(targets))
+    made["id"], made["rank"], made["LUSTRE_OSTS"] = 100 + np.arange(len(targets)), np.arange(len(targets)), 8
+    made["LUSTRE_STRIPE_WIDTH"], made["LUSTRE_STRIPE_SIZE"] = 1, MIB
+    return Module("LUSTRE", 1, False, made, {"ost_ids": Ragged.of([[target] for target in targets])})
+
+
 def laid_out(stripes: int, *files: int, osts: int = 8, size: int = MIB) -> Module:
     """These files, each on so many targets."""
     made = new_records("LUSTRE", len(files))
@@ -108,7 +117,7 @@ def view_of(
     write_log(
         path, JOB._replace(nprocs=nprocs, **job), made, {i: f"/scratch/run/{name.format(i)}" for i in sorted(ids)}
     )
-    return replace(view_of_log(path, "keep", SCREEN), processes_per_node=processes_per_node)
+    return replace(view_of_log(path, "keep"), processes_per_node=processes_per_node)
 
 
 def _beyond(seconds: float, size: int, count: int, gone: float, rate: float = float(GIB)) -> float:
@@ -129,6 +138,75 @@ def tiny(seconds: float, **more: Any) -> dict[str, Any]:
     """400 writes of 1 KiB."""
     return requests("WRITE", 400, KIB, seconds, SIZE_WRITE_10K_100K=0, SIZE_WRITE_1K_10K=400, **more)
 
+
+GPFS: Mapping[str, Any] = {"mounts": (("/scratch", "gpfs"),)}
+BEEGFS: Mapping[str, Any] = {"mounts": (("/scratch", "beegfs"),)}
+NOWHERE: Mapping[str, Any] = {"mounts": (("/", "ext4"),)}
+PYTHON: Mapping[str, Any] = {"exe": "/usr/bin/python3 train.py"}
+BIG = {"POSIX": [shared(50.0, 49.0, **requests("WRITE", 2048, LARGE, 200.0, OPENS=4))]}
+# 8 GiB in 50 s by 16 processes, on two of two targets.
+LOCKED = {"POSIX": [shared(50.0, 49.0, **requests("WRITE", 2048, LARGE, 800.0, OPENS=16))]}
+
+DECLARED: tuple[Planted, ...] = (
+    # 100 files of 16 KiB: 20 s of data, 5 s of opens.
+    Planted("data_on_mdt", 20.0, {"POSIX": loose(100, SMALL, 0.2, 0.05)}, nprocs=1),
+    Planted("data_on_mdt", None, {"POSIX": loose(99, SMALL, 0.2, 0.05)}, nprocs=1),
+    Planted("data_on_mdt", None, {"POSIX": loose(100, SMALL, 0.2, 0.05)}, nprocs=1, job=NOWHERE),
+    # 8 GiB on one target need 16.4 s; on eight 2 s. The small files lie on one stripe too.
+    Planted("progressive_layout", 8192 / 500 * 7 / 8, {
+        "POSIX": [*loose(100, SMALL, 0.001, 0.001), own(0, file=500, **requests("WRITE", 2048, LARGE, 50.0))],
+        "LUSTRE": laid_out(1, *range(1, 101), 500)}, nprocs=1),
+    Planted("progressive_layout", None, {
+        "POSIX": [*loose(99, SMALL, 0.001, 0.001), own(0, file=500, **requests("WRITE", 2048, LARGE, 50.0))],
+        "LUSTRE": laid_out(1, *range(1, 100), 500)}, nprocs=1),
+    Planted("overstriping", (50.0 - 8192 / 1000) / 2, {**LOCKED, "LUSTRE": striped(2, osts=2)}, nprocs=16),
+    Planted("overstriping", None, {**LOCKED, "LUSTRE": striped(2, osts=2)}, nprocs=15),
+    Planted("overstriping", None, {**LOCKED, "LUSTRE": striped(2, osts=3)}, nprocs=16),
+    # Requests of 4 MiB on stripes of 1 MiB; on stripes of 2 MiB they are too short.
+    Planted("stripe_size", (50.0 - 8192 / 1000) * 3 / 4, {**BIG, "LUSTRE": striped(2)}),
+    Planted("stripe_size", None, {**BIG, "LUSTRE": laid_out(2, 1, size=2 * MIB)}),
+    # Of 64 s in opens half goes with the second stripe.
+    Planted("wide_stripes", 32.0, {
+        "POSIX": loose(64, LARGE, 0.1, 1.0, "WRITE"), "LUSTRE": laid_out(2, *range(1, 65))}, nprocs=1),
+    Planted("wide_stripes", None, {
+        "POSIX": loose(64, LARGE, 0.1, 1.0, "WRITE"), "LUSTRE": laid_out(1, *range(1, 65))}, nprocs=1),
+    # 8 GiB in 50 s; at the default ceiling of 10 GiB/s they need 0.8 s.
+    Planted("beegfs_targets", 24.6, LOCKED, nprocs=16, job=BEEGFS),
+    Planted("beegfs_targets", None, LOCKED, nprocs=16, job=GPFS),
+    Planted("gpfs_tokens", 10.0 - 8000 * SMALL / (10 * GIB), {
+        "POSIX": [shared(**requests("WRITE", 8000, SMALL, 40.0, OPENS=4))]}, processes_per_node=2, job=GPFS),
+    Planted("gpfs_tokens", None, {
+        "POSIX": [shared(**requests("WRITE", 8000, SMALL, 40.0, OPENS=4))]}, processes_per_node=4, job=GPFS),
+    Planted("hdf5_subfiling", 50.0 - 0.8, BIG, library="HDF5", processes_per_node=1, job=GPFS),
+    Planted("hdf5_subfiling", None, BIG, library="HDF5", processes_per_node=2, job=GPFS),
+    Planted("hdf5_metadata", 10.0 * 3 / 4, {
+        "POSIX": [shared(**tiny(40.0, OPENS=4))]}, library="HDF5"),
+    Planted("hdf5_metadata", None, {"POSIX": [shared(**tiny(40.0, OPENS=4))]}),
+    Planted("hdf5_pages", 20.0 - 400 * KIB / (10 * GIB), {"POSIX": [own(0, file=1, **tiny(20.0))]}, nprocs=1,
+            library="HDF5"),
+    Planted("hdf5_pages", None, {"POSIX": [own(0, file=1, **requests("WRITE", 400, LARGE, 20.0))]}, nprocs=1,
+            library="HDF5"),
+    # 80 s from the first to the last write, of which 20 are I/O.
+    Planted("hdf5_async", 20.0, {
+        "POSIX": [own(0, file=1, **requests("WRITE", 2048, LARGE, 20.0))]}, nprocs=1, library="HDF5"),
+    Planted("hdf5_async", None, {
+        "POSIX": [own(0, file=1, **requests("WRITE", 2048, LARGE, 50.0))]}, nprocs=1, library="HDF5"),
+    # Half of 40 s, less 1 GiB for each of four processes at 100 MiB/s.
+    Planted("compression", 20.0 - 1024 / 100, {
+        "POSIX": [shared(40.0, 39.0, **requests("WRITE", 1024, LARGE, 160.0, OPENS=4))]}, library="HDF5"),
+    Planted("compression", None, {
+        "POSIX": [shared(19.0, 18.0, **requests("WRITE", 1024, LARGE, 76.0, OPENS=4))]}, library="HDF5"),
+    # 4 GiB need 4 s at 1 GiB/s.
+    Planted("staging", 16.0, {"POSIX": [own(0, **requests("WRITE", 1024, LARGE, 20.0))]}, nprocs=1),
+    Planted("staging", None, {"POSIX": [own(0, **requests("WRITE", 1024, LARGE, 45.0))]}, nprocs=1),
+    Planted("staging", None, {"POSIX": [own(0, **requests("WRITE", 1024, LARGE, 20.0))]}, nprocs=1, job=NOWHERE),
+    Planted("array_shards", 50.0 * 63 / 64, {"POSIX": loose(100, SMALL, 0.001, 0.5)}, nprocs=1,
+            name="a.zarr/c/{}"),
+    Planted("array_shards", None, {"POSIX": loose(100, SMALL, 0.001, 0.5)}, nprocs=1, name="azarr/c/{}"),
+    Planted("record_files", 50.0 * 999 / 1000, {"POSIX": loose(1000, SMALL, 0.001, 0.05)}, nprocs=1,
+            name="{}.jpg", job=PYTHON),
+    Planted("record_files", None, {"POSIX": loose(999, SMALL, 0.001, 0.05)}, nprocs=1, name="{}.jpg", job=PYTHON),
+)  # fmt: skip
 
 PLANTED: tuple[Planted, ...] = (
     # 4,000 requests of 16 KiB (62.5 MiB) become 16 of 4 MiB.
@@ -363,6 +441,16 @@ PLANTED: tuple[Planted, ...] = (
             job={"mounts": (("/scratch", "lustre"),)}),
     Planted("unused_targets", None, {"POSIX": [shared(**requests("WRITE", 16, LARGE, 200.0, OPENS=4))]},
             job={"mounts": (("/scratch", "gpfs"),)}),
+    # Six targets, three files each of 100 MiB; those on target 0 took 50 s, the others 5.
+    Planted("slow_target", 45.0, {
+        "POSIX": [own(rank, **requests("WRITE", 25, LARGE, 50.0 if rank % 6 == 0 else 5.0)) for rank in range(18)],
+        "LUSTRE": placed(*(rank % 6 for rank in range(18)))}, nprocs=18),
+    # Four times as long; two files; one file there was quick.
+    *(Planted("slow_target", None, {
+        "POSIX": [own(rank, **requests("WRITE", 25, LARGE, seconds(rank))) for rank in range(count)],
+        "LUSTRE": placed(*(rank % 6 for rank in range(count)))}, nprocs=count) for count, seconds in (
+            (18, lambda rank: 20.0 if rank % 6 == 0 else 5.0), (12, lambda rank: 50.0 if rank % 6 == 0 else 5.0),
+            (18, lambda rank: 50.0 if rank in (0, 6) else 5.0))),
     Planted("redundant_reads", 7.5, {"POSIX": [
         shared(**requests("READ", 100, LARGE, 40.0, OPENS=4, MAX_BYTE_READ=100 * MIB - 1))]}),
     Planted("redundant_reads", None, {"POSIX": [shared(**requests("READ", 100, LARGE, 40.0, OPENS=4))]}),
@@ -403,6 +491,7 @@ PLANTED: tuple[Planted, ...] = (
                               "POSIX": [shared(4.0, 3.0, **requests("READ", 100, LARGE, 14.0))]}),
     Planted("exchange", None, {"MPI-IO": [shared(**requests("READ", 100, LARGE, 40.0, "MPI-IO"))],
                                "POSIX": [shared(7.0, 3.0, **requests("READ", 100, LARGE, 26.0))]}),
+    *DECLARED,
 )  # fmt: skip
 
 # Collective, large, even, aligned, written once: nothing to say.

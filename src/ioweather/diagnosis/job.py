@@ -31,6 +31,7 @@ from ioweather.job_io.view import (
     LOG_TABLES,
     JobView,
     as_one_run,
+    log_of,
     named_log,
     target_exhibit,
 )
@@ -264,7 +265,7 @@ def run(source: DataSource, params: Params) -> Answer:
         result = replace(found.result, slowness=judged.slowness)
         found = replace(found, findings=(Finding(text, name="slowdown"), *found.findings), result=result)
     if params["detail"]:
-        found = replace(found, exhibits=(*page_exhibits(view), *target_exhibit(view)))
+        found = replace(found, exhibits=(*page_exhibits(view, log_of(source, log)), *target_exhibit(view)))
     return advised_answer(found, advised)
 
 

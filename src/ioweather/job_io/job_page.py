@@ -31,7 +31,7 @@ from ioweather.facts.job_metrics import (
     times,
 )
 from ioweather.facts.server_io import OperationTotals, ServerIo
-from ioweather.job_io.heat_map import draw_heat_map
+from ioweather.job_io.heat_map import HeatMap, draw_heat_map, make_heat_maps
 from ioweather.job_io.summary import bin_labels, format_run_time
 from ioweather.job_io.view import JobView, printable
 from ioweather.readers.darshan.log import DarshanLog
@@ -70,14 +70,13 @@ class Usage:
         return (self.read_bytes + self.write_bytes) / self.io_seconds if self.io_seconds else None
 
 
-def page_exhibits(view: JobView) -> Iterator[Exhibit]:
-    """The exhibits of a job in the order of a page. What is not recorded has no section; the notes of the answer say
-    so."""
+def page_exhibits(view: JobView, log: DarshanLog | None) -> Iterator[Exhibit]:
+    """The exhibits of a job in the order of a page; `log` has its activity. What is not recorded has no section."""
     records = file_records(view.applications, view.files)
     used = usages(records, view.log)
     yield _tabulate_job(view)
-    if view.heat_maps:
-        yield _draw_activity(view)
+    if heat_maps := make_heat_maps(log) if log is not None else ():
+        yield _draw_activity(heat_maps)
     if used:
         yield _compare_interfaces(view, used)
     for usage in used:
@@ -128,16 +127,15 @@ def _tabulate_modules(view: JobView) -> ResultTable:
     return ResultTable("modules", (columns[0], columns[-1]), tuple(rows), "Modules in the log")
 
 
-def _draw_activity(view: JobView) -> Exhibit:
+def _draw_activity(heat_maps: Sequence[HeatMap]) -> Exhibit:
     """Return a heat map for each module: bytes by rank and time."""
     charts = tuple(
-        draw_heat_map(heat, heat.module if heat.origin == "heat map" else f"{heat.module} trace", split=True)
-        for heat in view.heat_maps
+        draw_heat_map(heat, heat.module if heat.origin == "heat map" else f"{heat.module} trace") for heat in heat_maps
     )
-    title = "Bytes over time" if view.heat_maps[0].nprocs == 1 else "Bytes by rank and time"
+    title = "Bytes over time" if heat_maps[0].nprocs == 1 else "Bytes by rank and time"
     caveats = [
         f"{heat.module}: the data of each traced operation are spread evenly over its duration."
-        for heat in view.heat_maps
+        for heat in heat_maps
         if heat.origin == "trace"
     ]
     return Exhibit("job.activity", title, charts=charts, caveats=tuple(caveats))

@@ -26,7 +26,7 @@ from ioweather.core.units import NS, shown_command, shown_path, utc_day
 from ioweather.facts.accounting import WHICH_JOB, job_numbers, match_jobs
 from ioweather.facts.job_metrics import file_records, job_io, rows_of
 from ioweather.facts.runs import JOB_COLUMNS, Runs, jobs_of
-from ioweather.job_io.heat_map import HEAT_MODULES, PAGE, SCREEN, HeatMap, Resolution, make_heat_maps
+from ioweather.job_io.heat_map import HEAT_MODULES
 from ioweather.job_io.outcomes import AllRuns
 from ioweather.readers.darshan.darshan_reader import read_log, rows_of_logs
 from ioweather.readers.darshan.log import DarshanLog
@@ -65,7 +65,6 @@ class JobView:
     facility: Facility = field(default_factory=Facility)
     processes_per_node: int | None = None
     log: DarshanLog | None = None
-    heat_maps: tuple[HeatMap, ...] = ()
     target_count: int | None = None
     target_bytes_per_s: float | None = None
     separate: bool = False
@@ -265,13 +264,8 @@ def note_log(source: DataSource, param: str, view: JobView) -> None:
 
 
 def find_named_log(source: DataSource, params: Params) -> JobView:
-    """Return the job that the parameter `job` names; with the heat map of its log if the question draws it."""
-    view = find_job(source, params, params["job"])
-    if view.log is None and view.logs == 1 and source.reads_files and "detail" in params:
-        # A server opens no logs for the asking user: the file at that path may have changed.
-        log = ingested_log(source.snapshot, view)
-        return replace(view, heat_maps=make_heat_maps(log, PAGE if params["detail"] else SCREEN)) if log else view
-    return view
+    """Return the job that the parameter `job` names."""
+    return find_job(source, params, params["job"])
 
 
 def find_job(source: DataSource, params: Params, target: str) -> JobView:
@@ -283,7 +277,7 @@ def find_job(source: DataSource, params: Params, target: str) -> JobView:
     paths: PathPolicy = params.get("paths", "keep")
     path = Path(target)
     if files and path.is_file():
-        view = view_of_log(path, paths, PAGE if params.get("detail") else SCREEN)
+        view = view_of_log(path, paths)
         if source.was_named:
             lake, job_id = source.snapshot, int(view.applications.array("job_id")[0])
             jobs = lake.frame("jobs", JOB_COLUMNS, where={"raw_job_id": job_id})
@@ -310,7 +304,7 @@ def _is_of_facility(view: JobView, lake: Snapshot) -> bool:
     return lake.frame("applications", ("log_digest",), where={"log_digest": digests}).rows > 0
 
 
-def view_of_log(path: Path, paths: PathPolicy, resolution: Resolution) -> JobView:
+def view_of_log(path: Path, paths: PathPolicy) -> JobView:
     """Return the log at `path` as a job of its own. Nothing is written."""
     try:
         log = read_log(path)
@@ -319,8 +313,7 @@ def view_of_log(path: Path, paths: PathPolicy, resolution: Resolution) -> JobVie
     applications, files = rows_of_logs([log], paths)
     # The name of a log usually contains the user's and the program's: it is hidden where paths are.
     name = printable(path.name) if paths == "keep" else log.digest[:12]
-    heat_maps = make_heat_maps(log, resolution)
-    return JobView(name, applications, files, job_io(applications, files), log=log, heat_maps=heat_maps)
+    return JobView(name, applications, files, job_io(applications, files), log=log)
 
 
 def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) -> JobView:
@@ -349,10 +342,13 @@ def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) 
     return main_run_of(_build_view(snapshot, f"job {job_id}", applications, jobs, paths))
 
 
-def ingested_log(snapshot: Snapshot, view: JobView) -> DarshanLog | None:
-    """Read the log of a view of one log, if it is still where it was ingested and has not changed."""
+def log_of(source: DataSource, view: JobView) -> DarshanLog | None:
+    """Return the log of a view, else read that of a view of one log, if it is still where it was ingested and has not
+    changed. A server opens no logs for the asking user: the file at that path may have changed."""
+    if view.log is not None or view.logs > 1 or not source.reads_files:
+        return view.log
     (digest,) = view.applications.text("log_digest").tolist()
-    for place in snapshot.frame("ingests", ("path",), where={"digest": str(digest)}).text("path").tolist():
+    for place in source.snapshot.frame("ingests", ("path",), where={"digest": str(digest)}).text("path").tolist():
         if not Path(str(place)).is_file():  # a pipe would be waited for
             continue
         with suppress(OSError, SourceError):

@@ -13,7 +13,6 @@ from ioweather.core.units import MIB
 from ioweather.job_io.advisor.advise import Advised, advice_facts, advise
 from ioweather.job_io.advisor.expected_savings import Advice, Saving
 from ioweather.job_io.advisor.profile import profile_of
-from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.view import view_of_log
 from ioweather.lake.lake import open_lake
 from ioweather.readers.darshan.writer import new_records, write_log
@@ -120,7 +119,7 @@ def test_no_advice_claims_more_than_the_io_took(tmp_path, seed):
         modules[module] = made
     path = tmp_path / "odd.darshan"
     write_log(path, JOB, modules, {i: f"/scratch/{i}" for i in range(1, 6)})
-    check_bounds(advise(view_of_log(path, "keep", SCREEN)))
+    check_bounds(advise(view_of_log(path, "keep")))
 
 
 @pytest.mark.parametrize("every", [15, pytest.param(1, marks=pytest.mark.slow)])
@@ -128,7 +127,7 @@ def test_sample_logs_are_advised(samples, every):
     logs = sorted(path for path in samples.rglob("*.darshan*") if path.is_file() and "id25476_" not in path.name)
     assert len(logs) >= 100
     for path in logs[::every]:
-        check_bounds(advise(view_of_log(path, "keep", SCREEN)))
+        check_bounds(advise(view_of_log(path, "keep")))
 
 
 def small_writes_model(path, **more):

@@ -1,4 +1,4 @@
-"""A site's notes, and lines for the file system and the MPI at hand."""
+"""A site's notes and rules, and lines for the file system and the MPI at hand."""
 
 from __future__ import annotations
 
@@ -11,6 +11,16 @@ from planted_advice import GIB, KIB, LARGE, each, own, requests, shared, striped
 NOTE = """
 [note.small_requests]
 text = "Our guide to buffering: https://docs.example.org/io"
+
+[rule.home_as_scratch]
+headline = "data in /home"
+dimension = "metadata"
+mounts = ["/home"]
+files = ["written"]
+when = ["write_bytes >= 64 * MiB"]
+saves = "seconds / 2"
+evidence = "{write_bytes} written to /home"
+fix = ["cd /scratch/$USER"]
 """
 
 
@@ -35,12 +45,29 @@ def test_a_note_of_the_site_follows_the_line_to_change(site, tmp_path):
     assert notes == ["Our guide to buffering: https://docs.example.org/io"]
 
 
+def test_a_rule_of_the_site_needs_no_code(site, tmp_path):
+    site(NOTE)
+    mounts = (("/scratch", "nfs"),)
+    assert "home_as_scratch" not in {a.name for a in advise(small(tmp_path / "a.darshan")).patterns}
+    site(NOTE.replace('"/home"', '"/scratch"'))
+    (found,) = [a for a in advise(small(tmp_path / "b.darshan", mounts=mounts)).patterns if a.name == "home_as_scratch"]
+    assert (found.model_seconds, found.evidence) == (10.0, "250 MiB written to /home")
+    assert (found.fix_lines, found.saving.tried) == (("cd /scratch/$USER",), False)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("[note.small_requests]", "[rule.home]", "rules of a site are no longer supported"),
+        ("seconds / 2", "minutes / 2", r"\[rule.home_as_scratch\] .*minutes is not a measure"),
+        ("seconds / 2", "().__class__", "is not a measure"),
+        ("seconds / 2", "min.__doc__", "is not a measure"),
+        ("{write_bytes} written", "{wrote} written", "wrote is not a measure"),
+        ('"written"', '"wet"', "files: wet is unknown"),
+        ("[note", "[notes", "unknown key notes"),
+        ('"metadata"', '"speed"', "needs `dimension`"),
         ("text =", "words =", "needs `text`"),
-        ("[note.small_requests]", "[note", "Expected"),
+        ("headline", "title", "title"),
+        ("[rule.home_as_scratch]", "[rule", "Expected"),
     ],
 )
 def test_a_site_file_with_a_fault_names_it(site, tmp_path, old, new, said):
@@ -56,7 +83,9 @@ def test_a_missing_site_file_is_an_error_only_if_it_was_named(monkeypatch, tmp_p
         advise(small(tmp_path / "a.darshan"))
 
 
-@pytest.mark.parametrize(("kind", "start"), [("lustre", "lfs setstripe"), ("beegfs", "beegfs-ctl"), ("nfs", None)])
+@pytest.mark.parametrize(
+    ("kind", "start"), [("lustre", "lfs setstripe"), ("beegfs", "beegfs-ctl"), ("gpfs", "mmlsattr"), ("nfs", None)]
+)
 def test_commands_are_those_of_the_file_system_at_hand(tmp_path, kind, start):
     rows = [shared(50.0, 49.0, **requests("WRITE", 40_000, 64 * KIB, 400.0, OPENS=8)),
             own(0, file=9, **requests("WRITE", 2048, LARGE, 30.0))]  # fmt: skip
@@ -64,7 +93,7 @@ def test_commands_are_those_of_the_file_system_at_hand(tmp_path, kind, start):
     modules = {"POSIX": rows} | ({"LUSTRE": striped(1)} if kind == "lustre" else {})
     found = advise(view_of(tmp_path / "a.darshan", modules, 8, 1, mounts=mounts)).patterns
     lines = [line for advice in found for line in advice.fix_lines]
-    tools = {name for name in ("lfs", "beegfs-ctl") for line in lines if line.startswith(name)}
+    tools = {name for name in ("lfs", "beegfs-ctl", "mmlsattr") for line in lines if line.startswith(name)}
     assert tools <= ({start.split()[0]} if start else set())
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from pathlib import Path
 from typing import Final, TypeVar
 
 import numpy as np
 
-from ioweather.core.errors import FacilityError
 from ioweather.core.results import Answer, Fact, FactGroup, Finding
 from ioweather.core.units import MIB, format_seconds
 from ioweather.job_io.advisor import parallel_rules, request_rules
+from ioweather.job_io.advisor.declared_rules import declared_rule, read_site_advice
 from ioweather.job_io.advisor.expected_savings import Advice, Rule
 from ioweather.job_io.advisor.profile import profile_of
 from ioweather.job_io.outcomes import AdviceItem, JobOutcome, WhyOutcome
@@ -197,19 +195,20 @@ def advice_findings(advised: Advised) -> Iterator[Finding]:
 
 
 def _read_rules() -> tuple[Rule, ...]:
-    """Read the rules from rules.toml; the function of a rule's name finds the pattern.
+    """Read the rules from rules.toml; the condition of a rule, or the function of its name, finds the pattern.
 
     Rules of equal cost are shown in the order of that file.
     """
     text = files("ioweather.job_io.advisor").joinpath("rules.toml").read_text("utf-8")
     functions = vars(parallel_rules) | vars(request_rules)
-    return tuple(Rule(name, find=functions[f"find_{name}"], **entry) for name, entry in tomllib.loads(text).items())
+    return tuple(
+        declared_rule(name, entry) if "when" in entry else Rule(name, find=functions[f"find_{name}"], **entry)
+        for name, entry in tomllib.loads(text).items()
+    )
 
 
 RULES: Final = _read_rules()
 
-# The site's file, if IOWEATHER_ADVICE does not name another.
-SITE_FILE: Final = Path("/etc/ioweather/advice.toml")
 # Advice that saves less than these seconds, or less than this share of the run, is not given.
 FLOOR_SECONDS: Final = 1.0
 FLOOR_SHARE: Final = 0.01
@@ -298,29 +297,6 @@ def select_first_of_dimensions(patterns: Iterable[_Advised]) -> tuple[_Advised, 
     return tuple(first.values())
 
 
-def read_site_notes() -> dict[str, str]:
-    """Return a site's notes on rules, by the name of the rule: a file with `text` below `[note.small_requests]`.
-
-    Raises FacilityError, which names the file.
-    """
-    named = os.environ.get("IOWEATHER_ADVICE")
-    path = Path(named) if named else SITE_FILE
-    if not named and not path.is_file():
-        return {}
-    try:
-        found = tomllib.loads(path.read_text("utf-8"))
-        if set(found) - {"note"}:
-            raise ValueError("only [note.RULE] with `text` is possible; rules of a site are no longer supported")
-        return {name: str(note["text"]) for name, note in found.get("note", {}).items()}
-    except OSError as error:
-        hint = "IOWEATHER_ADVICE sets this path."
-        raise FacilityError(f"{path} cannot be read: {error.strerror}.", hint=hint) from None
-    except KeyError:
-        raise FacilityError(f"{path}: each note needs `text`, a sentence.") from None
-    except (ValueError, TypeError, AttributeError) as error:
-        raise FacilityError(f"{path}: {error}.") from None
-
-
 def advise(view: JobView) -> Advised:
     """Return the patterns of the job's run with most I/O time; processes without MPI are one run."""
     one = as_one_run(view)
@@ -328,13 +304,15 @@ def advise(view: JobView) -> Advised:
     floor = max(FLOOR_SECONDS, FLOOR_SHARE * (profile.run_seconds or 0.0))
     # Counters of a damaged log may be anything: costs that are not finite count as 0.
     with np.errstate(all="ignore"):
-        rules = () if profile.sums_only else RULES
-        seen = [advice for rule in rules if (advice := rule.advice(profile)) is not None]
-    notes, ranked = read_site_notes(), sorted(seen, key=lambda advice: -advice.stated_seconds)
+        notes, of_site = read_site_advice()
+        rules = () if profile.sums_only else (*RULES, *of_site)
+        found = [(rule, advice) for rule in rules if (advice := rule.advice(profile)) is not None]
+    explained = {name for rule, _ in found for name in rule.explains}
+    seen = [advice for _, advice in found if advice.name not in explained]
     return Advised(
         patterns=tuple(
             replace(a, matters=a.stated_seconds >= floor and a.stated_seconds > 0, note=notes.get(a.name, ""))
-            for a in ranked
+            for a in sorted(seen, key=lambda advice: -advice.stated_seconds)
         ),
         io_seconds=profile.io_seconds,
         run_seconds=profile.run_seconds,

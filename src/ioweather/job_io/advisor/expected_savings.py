@@ -190,8 +190,8 @@ class Rule:
     """A rule of rules.toml. `find` returns None if the pattern is not there; the rest is for screens and documentation:
     `trigger` is the condition, `sources` the literature, `before` and `after` are lines of a program.
 
-    `same_bytes` is False if the change moves fewer bytes, or moves them to other targets; `tried` is False if no
-    earlier change tells the saving.
+    `same_bytes` is False if the change moves fewer bytes, or moves them to other targets; `explains` are rules whose
+    patterns this one explains, which are left out; `tried` is False if no earlier change tells the saving.
     """
 
     name: str
@@ -205,6 +205,7 @@ class Rule:
     after: str
     find: Callable[[Profile], Pattern | None]
     same_bytes: bool = True
+    explains: tuple[str, ...] = ()
     tried: bool = True
 
     def advice(self, profile: Profile) -> Advice | None:

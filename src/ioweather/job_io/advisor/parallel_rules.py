@@ -8,7 +8,7 @@ from typing import Final, Literal
 import numpy as np
 
 from ioweather.core.frames import Bools, Floats
-from ioweather.core.units import GIB, MIB, NS, format_bytes, format_seconds, format_value
+from ioweather.core.units import GIB, MIB, NS, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.facts.job_metrics import ratio
 from ioweather.facts.runs import ALMOST_ALL
 from ioweather.job_io.advisor import fixes
@@ -352,6 +352,39 @@ def find_unused_targets(profile: Profile) -> Pattern | None:
         evidence = f"{format_bytes(moved)} in one file on Lustre without a recorded layout (default: one target)"
     lines = fixes.layout_lines(profile, rows & profile.shared, int(fixes.most_stripes(profile)))
     return Pattern(evidence, 0.0, lines, rows)
+
+
+def find_slow_target(profile: Profile) -> Pattern | None:
+    """Find one storage target far slower than the others, for files of the same kind: three files or more on it, and
+    four other targets; five times as long per byte, and each of its files longer than nine of ten elsewhere."""
+    spent, moved, target = profile.data_seconds, profile.moved, profile.records.text("osts")
+    rows = profile.counted & (moved >= MIB) & (profile.ints("stripe_count") == 1) & ~profile.collective
+    rows &= target.codes >= 0
+    used, place = np.unique(target.codes[rows], return_inverse=True)
+    if len(used) <= 4:
+        return None
+    each = ratio(spent, moved)
+    usual = np.array([np.median(each[rows][place == number]) for number in range(len(used))])
+    worst = int(usual.argmax())
+    slow = rows & (target.codes == used[worst])
+    rest = rows & ~slow
+    clearly = each[slow].min() > np.quantile(each[rest], 0.9) and usual[worst] >= 5 * np.median(np.delete(usual, worst))
+    # Its files must not be smaller requests in disguise.
+    here, elsewhere = (np.median(ratio(moved[which], profile.operations[which])) for which in (slow, rest))
+    if slow.sum() < 3 or not clearly or here < elsewhere / 2:
+        return None
+    name = target.categories[used[worst]]
+    name = f"OST {name}" if name.isdigit() else name
+    when = f" on {format_time_ns(profile.row['start_ns'])[:10]}" if profile.row.get("start_ns") else ""
+    took, others = (format_seconds(float(np.median(spent[which]))) for which in (slow, rest))
+    evidence = (
+        f"storage target {name} was slow{when}, not your program: a file there took {took} "
+        f"({int(slow.sum()):,} files), a file on the {len(used) - 1:,} other targets {others}"
+    )
+    saved = np.where(slow, np.maximum(spent - moved * np.median(each[rest]), 0.0), 0.0)
+    mount = profile.records.text("mount")[slow].tolist()[0]
+    lines = (f"report {name}{f' of {mount}' if mount else ''} to your site", "changing the program does not help")
+    return Pattern(evidence, profile.saving(saved), lines, slow)
 
 
 def _has_one_rank(profile: Profile) -> bool:

@@ -20,7 +20,7 @@ from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.core.tables import READ_BINS, STRATEGIES, WRITE_BINS
 from ioweather.core.units import GIB, MIB, NS, names_of, one_line
 from ioweather.facts.bandwidth import peak_of
-from ioweather.facts.job_metrics import file_records, ratio, strategy_of_files, sums
+from ioweather.facts.job_metrics import file_records, maximum, ratio, strategy_of_files, sums
 from ioweather.facts.runs import ALMOST_ALL
 
 if TYPE_CHECKING:
@@ -136,6 +136,15 @@ class Profile:
         total, d_s = float(weight.sum()), self.row["d_s_seconds"]
         scale = float(d_s) / total if d_s is not None and math.isfinite(d_s) and total > 0 else 0.0
         self.shared_seconds = weight * scale if scale else np.zeros(len(rows))
+
+    @cached_property
+    def file_bytes(self) -> Floats:
+        """The size of the file of each record: its highest byte, else the bytes moved."""
+        records = self.records
+        ends = np.maximum(self.ints("read_extent_bytes"), self.ints("write_extent_bytes"))
+        size = maximum(ends, records.file, records.files)
+        moved = records.per_file(self.moved, self.counted)
+        return np.where(size > 0, size, moved).astype(np.float64)[records.file]
 
     def _find_rates(self, target_count: int | None, sampled_bytes_per_s: float | None) -> None:
         """Find the highest rate that storage can deliver to the run, and its origin: the file system's peak, samples of
