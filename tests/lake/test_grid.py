@@ -182,6 +182,8 @@ def test_windows_of_time_at_once(tmp_path):
         assert {name: each.tolist() for name, each in cells.values.items()} == {
             "read_bytes": values[[5, 6, 90]].tolist(), "write_bytes": (10 * values[[5, 6, 90]]).tolist()
         }  # fmt: skip
+        with pytest.raises(ValueError, match="amounts"):
+            grid.component_cells(chosen, ("cpu_ratio",))
         far = ((DAY + 5 * DAY_NS, DAY + 6 * DAY_NS),)
         with pytest.raises(DataUnavailable):
             snapshot.selection(

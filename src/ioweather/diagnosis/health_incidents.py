@@ -214,10 +214,10 @@ def request_observations(
 # Work of a device against its queue. A sample with a shorter queue shows no demand, and this share of each sample is
 # added to both sides of ratios. [ours]
 _LEAST_QUEUE: Final = 0.1
-BUSY_PADDING: Final = 0.1
+_BUSY_PADDING: Final = 0.1
 
 
-def busy_and_usual(amounts: Sequence[Floats], queue: Floats, busy_ratio: Floats) -> tuple[Floats, Floats]:
+def _busy_and_usual(amounts: Sequence[Floats], queue: Floats, busy_ratio: Floats) -> tuple[Floats, Floats]:
     """(step, component) shares of time that devices were busy, and that their work usually takes.
 
     Work is the largest share of a ceiling among the `amounts` (bytes and requests, read and written); `queue` is the
@@ -249,15 +249,15 @@ def busy_and_usual(amounts: Sequence[Floats], queue: Floats, busy_ratio: Floats)
 def work_observations(
     components: Sequence[str], starts_ns: Ints, amounts: Sequence[Floats], queue: Floats, busy_ratio: Floats
 ) -> Observations:
-    """Busy time of devices over the usual in each sample, as observations (see `busy_and_usual`)."""
-    took, takes = busy_and_usual(amounts, queue, busy_ratio)
+    """Busy time of devices over the usual in each sample, as observations (see `_busy_and_usual`)."""
+    took, takes = _busy_and_usual(amounts, queue, busy_ratio)
     chosen = step, component = np.nonzero(np.isfinite(took))
     return Observations(
         source="service",
         components=tuple(components),
         component=component,
         start_ns=starts_ns[step],
-        log_seconds=np.log((took[chosen] + BUSY_PADDING) / (takes[chosen] + BUSY_PADDING)),
+        log_seconds=np.log((took[chosen] + _BUSY_PADDING) / (takes[chosen] + _BUSY_PADDING)),
         load=np.full(len(step), 0.5),  # in demand: the excess is relative to what is usual at the queue
         count=np.ones(len(step)),
         has_peers=len(components) > LEAST_PEERS,

@@ -7,7 +7,7 @@ windows of the runs are read, in one query each, so that a year of them costs no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +30,6 @@ from ioweather.diagnosis.comparison_pool import (
     slowdowns,
     sync_counts,
 )
-from ioweather.diagnosis.health_incidents import BUSY_PADDING, busy_and_usual
 from ioweather.diagnosis.verdict import Comparison
 from ioweather.facts import run_targets
 from ioweather.facts.accounting import match_jobs
@@ -61,7 +60,7 @@ _METRICS: Final = names_of("""
     last_read_ns first_write_ns last_write_ns metadata_ratio sequential_ratio main_mount
 """)
 _RUN_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns", "end_ns")
-_ON_TARGETS: Final = (*choices.TRAFFIC, *OPERATIONS, *run_targets.BUSY, "busy_ratio")
+_ON_TARGETS: Final = (*choices.TRAFFIC, *OPERATIONS, *run_targets.BUSY)
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,7 +261,7 @@ def read_system_states(
     records = file_records(runs, files)
     steps = io_steps(system, spans)
     stamps = system.stamp(steps.first), system.stamp(steps.last + 1)
-    targets = run_targets.target_amounts(_with_usual_busy_time(samples), steps, stamps)
+    targets = run_targets.target_amounts(samples, steps, stamps)
     components = targets.components
     own = run_targets.own_target_bytes(records, components)
     without_layout = own.sum(axis=1) == 0
@@ -375,25 +374,6 @@ def _sum_servers(samples: Cells, during: tuple[int, int]) -> Steps:
     return Steps(int(first[0]), samples.step_ns, values, needed=choices.TRAFFIC)
 
 
-def _with_usual_busy_time(samples: Cells) -> Cells:
-    """Samples with the busy time of devices that had requests, and what their work usually takes, in shares of time."""
-    values, known = dict(samples.values), [name for name in run_targets.BUSY if name in samples.values]
-    amounts = [values[name] for name in (*choices.TRAFFIC, *run_targets.BUSY.values()) if name in values]
-    if known and amounts:
-        queue = np.sum([values[name] for name in known], axis=0) / (samples.step_ns / 1e9)
-        busy_ratio = values.get("busy_ratio", np.full(queue.shape, np.nan))
-        values["busy"], values["usual_busy"] = busy_and_usual(amounts, queue, busy_ratio)
-    return replace(samples, values=values)
-
-
-def _service_slowdown(targets: run_targets.TargetAmounts, used: Bools) -> Floats:
-    """Log ratio of busy time to the usual one on the slowest of each run's targets; NaN without samples."""
-    if "busy" not in targets.amounts:
-        return np.full(len(used), np.nan)
-    took, takes = (targets.amounts[name] + BUSY_PADDING for name in ("busy", "usual_busy"))
-    return np.asarray(np.where(used, np.log(took / takes), -np.inf).max(axis=1, initial=-np.inf))
-
-
 def _target_columns(
     targets: run_targets.TargetAmounts, own: Floats, records: FileRecords, steps: Ints, ends: tuple[Ints, Ints]
 ) -> dict[str, Floats]:
@@ -414,7 +394,7 @@ def _target_columns(
         "device_ops": device_ops,
         "peak_ops": peak_ops,
         "target_bytes_per_s": np.maximum(busiest - own_busiest, 0.0) / np.maximum(steps * targets.step_seconds, 1e-9),
-        "service": _service_slowdown(targets, used),
+        "service": run_targets.service_slowdown(targets, used),
         "queue": run_targets.longest_queue(run_targets.target_queues(targets, steps), used),
         "contrast": run_targets.shared_contrast(contrast, ends, used, targets.step_seconds),
     }

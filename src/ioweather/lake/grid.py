@@ -176,14 +176,14 @@ def _find_summed_days(selection: Selection, metrics: Sequence[str], *, by_compon
 
 
 def component_cells(selection: Selection, metrics: Sequence[str]) -> Cells:
-    """Amounts (of other metrics: means) per cell and component. Rows are fetched unsorted and added up with numpy:
-    grouping and sorting by name in SQL takes several times as long as reading."""
-    means = ", ".join(f"'{name}'" for name in metrics if not METRICS[name].extensive) or "NULL"
+    """Amounts per cell and component. Rows are fetched unsorted and added up with numpy: grouping and sorting by name
+    in SQL takes several times as long as reading."""
+    if not all(METRICS[name].extensive for name in metrics):
+        raise ValueError(f"not all of {', '.join(metrics)} are amounts")
     columns = (*(TABLES["series"].column(n) for n in ("start_ns", "component", "metric", "value")), _COVERAGE)
     rows = fetch_frame(
         selection.con,
-        f"""SELECT cell AS start_ns, component, metric, weight AS coverage,
-                value * weight / CASE WHEN metric IN ({means}) THEN {selection.step_ns} ELSE interval_ns END AS value
+        f"""SELECT cell AS start_ns, component, metric, value * weight / interval_ns AS value, weight AS coverage
             FROM ({selection.split_into_cells(metrics, selection.scan(metrics))})""",
         columns,
     )
