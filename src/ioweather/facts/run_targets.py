@@ -176,7 +176,6 @@ def probe_slowdowns(means: Frame, runs: int, own_bytes: Floats, components: Sequ
     target = _columns_of_components(means.text("component"), components)
     mine = data & (target >= 0)
     mine[mine] &= own_bytes[run[mine], target[mine]] > 0
-    data &= mine | (target < 0) | (own_bytes.sum(axis=1) <= 0)[run]  # probes of other targets say nothing of a run
     # Of places on unknown targets the run may use any.
     place = means.text("place")
     somewhere = data & (target < 0)
