@@ -101,7 +101,7 @@ def _write_counting_deaths(lake: Lake, files: Sequence[Queued], report: IngestRe
     outcomes = [
         FileOutcome(str(f.path), f.path.name[:32], f.bytes, None, "quarantined", {}, "worker_lost", why) for f in fatal
     ]
-    lake.record(_entries(lake.root, outcomes), None)
+    record(lake, _entries(lake.root, outcomes))
     note.unlink(missing_ok=True)
 
 
