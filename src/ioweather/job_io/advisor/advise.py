@@ -191,7 +191,7 @@ def advice_findings(advised: Advised) -> Iterator[Finding]:
     named = {advice.name for advice in (*advised.shown, *advised.others)}
     if more := [advice for advice in advised.worth if advice.name not in named]:
         largest = f"{'it' if len(more) == 1 else 'the first'} saves {_format_saving(more[0])}"
-        yield Finding(f"{len(more)} more to change; {largest}. See --json.", name="more_advice")
+        yield Finding(f"{len(more)} more suggestions; {largest}. See --json.", name="more_advice")
 
 
 def _read_rules() -> tuple[Rule, ...]:

@@ -281,7 +281,7 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
             before, after = format_ratio(change.before), format_ratio(change.after)
             text = f"The read share changed: it was {before} before {names[split]} and {after} after"
             yield Finding(f"{text} (p = {change.p_value:.3f}).", name="change_of_mix")
-            yield "The day of the change splits the period best. A slow drift is split in the same way."
+            yield "The reported day is the best split of the period in two. A slow drift would also be split."
             references = (Reference("x", (first + split) * DAY_NS / 1e6, "read share change"),)
             changed_ns = int(steps.times_ns[day >= first + split][0])
             moments = (steps.start_ns, changed_ns, int(steps.times_ns[-1]) + steps.step_ns)
