@@ -77,7 +77,7 @@ ROUTES = {
     "job?job=JOB12": "job JOB12",
     "who?job=JOB5": "who JOB5",
     "predict?size=10GiB": "predict 10GiB",
-    "stripe?size=64GiB": "stripe 64GiB",
+    "predict?size=64GiB&stripe=true": "stripe 64GiB",
 }
 
 

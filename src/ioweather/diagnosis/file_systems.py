@@ -117,14 +117,20 @@ def run(source: DataSource, params: Params) -> Answer:
     components = tuple(part for traffic in loads.traffic for part in _component_states(traffic, loads, fills))
     if loads.measured:  # of a server: its targets
         components = tuple(part for part in components if part.server == loads.where)
-    strongest = sorted((e for e in events if e.kind in _SHADED), key=lambda e: -(e.strength_ratio or 0.0))
-    shaded = tuple(_shade(event, loads) for event in strongest[:_MOST_SHADED])
+    # The most serious events, each where no more serious one is shaded.
+    shaded: list[Reference] = []
+    known = [event for event in events if event.kind in _SHADED]
+    for event in sorted(known, key=lambda e: (_SHADED.index(e.kind), -(e.strength_ratio or 0.0))):
+        low, high = max(event.start_ns, loads.start_ns), min(event.end_ns or loads.end_ns, loads.end_ns)
+        if len(shaded) < _MOST_SHADED and all(high < each.value or (each.end or 0) < low for each in shaded):
+            name = event.component or event.label
+            shaded.append(Reference("x", low, name, high, "bad" if event.kind in _PROBLEMS else ""))
     if loads.measured:
         fills = [fill for fill in fills if loads.where in (fill.component, loads.servers.get(fill.component))]
-        facts, exhibits = _component_facts(loads, fills), _component_exhibits(loads, shaded)
+        facts, exhibits = _component_facts(loads, fills), _component_exhibits(loads, tuple(shaded))
     else:
         facts = tuple(_state_facts(state, fills) for state in states)
-        exhibits = tuple(_filesystem_exhibits(loads, components, shaded))
+        exhibits = tuple(_filesystem_exhibits(loads, components, tuple(shaded)))
     newest = max((group.end_ns for group in source.snapshot.series()), default=0)
     at = past_moment(loads.end_ns, is_newest=source.period_ns[1] >= newest)
     return Answer(
@@ -243,12 +249,6 @@ def _component_states(traffic: Traffic, loads: Loads, fills: Sequence[FillLevel]
             level and level.full_ratio,
             level and level.free_bytes,
         )
-
-
-def _shade(event: EventOutcome, loads: Loads) -> Reference:
-    """The part of an event within the charts, named by its component (or label)."""
-    low, high = max(event.start_ns, loads.start_ns), min(event.end_ns or loads.end_ns, loads.end_ns)
-    return Reference("x", low, event.component or event.label, high, "bad" if event.kind in _PROBLEMS else "")
 
 
 def past_moment(end_ns: int, *, is_newest: bool) -> str:

@@ -31,8 +31,7 @@ _SEGMENT: Final = [("write", "?"), ("length", "f8"), ("start_seconds", "f8"), ("
 
 # Maximum number of rows (groups of ranks) and columns (stretches of time): a drawn cell takes some 130 bytes, and a
 # page has up to twelve drawings: two modules, two operations, two widths.
-_ROWS: Final = 24
-_COLUMNS: Final = 48
+_MOST: Final = (24, 48)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +69,7 @@ def make_heat_maps(log: DarshanLog) -> tuple[HeatMap, ...]:
     found = []
     for module, operations in sorted(_list_operations(log).items()):
         origin: Origin = "heat map" if operations.bins else "trace"
-        found.append(spread_operations(module, log.job.nprocs, log.job.run_seconds, operations, origin))
+        found.append(spread_operations(module, log.job.nprocs, log.job.run_seconds, operations, origin, _MOST))
     return tuple(heat for heat in found if heat is not None and heat.total_bytes > 0)
 
 
@@ -117,9 +116,10 @@ def _list_operations(log: DarshanLog) -> dict[str, Operations]:
 
 
 def spread_operations(
-    module: str, nprocs: int, run_seconds: float, operations: Operations, origin: Origin
+    module: str, nprocs: int, run_seconds: float, operations: Operations, origin: Origin, most: tuple[int, int]
 ) -> HeatMap | None:
-    """Make a heat map from operations of one rank each; None without any. Its columns are whole bins, if there are."""
+    """Make a heat map from operations of one rank each; None without any. Its columns are whole bins, if there are;
+    `most` are its rows and columns at most."""
     ranks, segments, bin_seconds, bins, unrecorded = operations
     start, end = (np.asarray(segments[name], np.float64) for name in ("start_seconds", "end_seconds"))
     known = np.isfinite(start) & np.isfinite(end) & (start >= 0) & (end >= start) & (ranks >= 0) & (ranks < nprocs)
@@ -127,10 +127,10 @@ def spread_operations(
         return None
     start, end, ranks, write = start[known], end[known], ranks[known], segments["write"][known]
     length = np.maximum(segments["length"][known], 0).astype(np.float64)
-    rank_step, rows = _split_into_groups(nprocs, _ROWS)
-    columns, column_seconds = _COLUMNS, max(run_seconds, float(end.max()), 1e-9) / _COLUMNS
+    rank_step, rows = _split_into_groups(nprocs, most[0])
+    columns, column_seconds = most[1], max(run_seconds, float(end.max()), 1e-9) / most[1]
     if bins:
-        bins_of_column, columns = _split_into_groups(bins, _COLUMNS)
+        bins_of_column, columns = _split_into_groups(bins, most[1])
         column_seconds = bins_of_column * bin_seconds
     grids = np.zeros((2, rows * columns))
     for first in range(0, len(start), _CHUNK):

@@ -17,7 +17,7 @@ import duckdb
 import numpy as np
 
 from ioweather.core.contracts import SeriesGroup
-from ioweather.core.frames import Cells, Frame, Matrix
+from ioweather.core.frames import Cells, Floats, Frame, Matrix
 from ioweather.core.tables import METRICS, TABLES, ColumnSpec, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, day_start_ns
 from ioweather.lake.database import fetch_frame, literal, literals
@@ -232,6 +232,14 @@ class _LazyMatrix:
         coverage = np.zeros(values.shape, np.float32)
         # A row may begin up to its interval before the stretch, on the day before.
         groups = tuple(g for g in self.selection.groups_of(self.metric) if g.first_ns < high and g.end_ns > low)
+        per_day = Counter(group.day for group in groups)
+        for group in groups if not self.selection.windows else ():
+            whole = self._read_in_order(group) if per_day[group.day] == 1 else None
+            if whole is not None:
+                begin = (group.first_ns - low) // self.step_ns
+                rows = slice(max(0, begin), min(len(values), begin + len(whole)))
+                values[rows], coverage[rows] = whole[rows.start - begin : rows.stop - begin], 1.0
+                groups = tuple(each for each in groups if each is not group)
         if groups:
             # Rows in any order go into their cells; a join gives each component its column.
             block = replace(self.selection, groups=groups, start_ns=low, end_ns=high)
@@ -245,6 +253,38 @@ class _LazyMatrix:
             values.reshape(-1)[cells] = found["value"]
             coverage.reshape(-1)[cells] = np.minimum(np.asarray(found["weight"]) / self.step_ns, 1.0)
         return Matrix(self.metric, low, self.step_ns, self.components, values, coverage)
+
+    def _read_in_order(self, group: SeriesGroup) -> Floats | None:
+        """Return all values of a sealed day that has one of each component in each step: (steps, components).
+
+        They are stored in this order, and reading them so takes a third of the time. None for other days.
+        """
+        length, flags = group.end_ns - group.first_ns, (Quality[name.upper()] for name in group.flagged)
+        is_whole = group.regular and group.rows * self.step_ns == group.components * length
+        if group.interval_ns != self.step_ns or not is_whole or any(self.selection.excluded_quality & f for f in flags):
+            return None
+        uris = self.selection.files.days()[group.day]
+        if _find_sealed_names(self.selection, group, uris) != [name for _, name in self.labels]:
+            return None
+        keys = ("source", "system", "component_kind", "metric")
+        chosen = " AND ".join(f"{key} = {literal(getattr(group, key))}" for key in keys)
+        files = f"read_parquet([{literals(uris)}], hive_partitioning=false)"
+        found = self.selection.con.execute(f"SELECT value FROM {files} WHERE {chosen}").fetchnumpy()["value"]
+        is_possible = len(found) == group.rows and not np.ma.is_masked(found) and bool((found >= 0).all())
+        return np.ma.getdata(found).reshape(-1, group.components) if is_possible else None
+
+
+def _find_sealed_names(selection: Selection, group: SeriesGroup, uris: Sequence[str]) -> list[str] | None:
+    """Return the sorted names of a group's components; None where the day has no seal of it."""
+    seal, keys = (
+        read_seal(selection.root, group.day, uris),
+        ("source", "system", "component_kind", "metric", "selection"),
+    )
+    for entry in seal["groups"] if seal else ():
+        if all(entry["group"][key] == getattr(group, key) for key in keys):
+            names: list[str] = entry["component_names"]
+            return names
+    return None
 
 
 def matrix(selection: Selection, metric: str, groups: Sequence[SeriesGroup] = ()) -> _LazyMatrix:
@@ -268,13 +308,12 @@ def _find_components(selection: Selection, groups: Sequence[SeriesGroup]) -> tup
     by_day = selection.files.days()
     listed: set[tuple[str, tuple[str, ...]]] = set()  # on most days the same
     unknown: list[SeriesGroup] = []
-    keys = ("source", "system", "component_kind", "metric", "selection")
     for group in groups:
-        seal = read_seal(selection.root, group.day, by_day[group.day])
-        entries = seal["groups"] if seal else []
-        mine = [e for e in entries if all(e["group"][key] == getattr(group, key) for key in keys)]
-        unknown += [] if mine else [group]
-        listed |= {(group.system, tuple(entry["component_names"])) for entry in mine}
+        names = _find_sealed_names(selection, group, by_day[group.day])
+        if names is None:
+            unknown.append(group)
+        else:
+            listed.add((group.system, tuple(names)))
     found = {(system, name) for system, names in listed for name in names}
     if unknown:
         metrics = {group.metric for group in unknown}

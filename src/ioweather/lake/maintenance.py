@@ -300,5 +300,14 @@ def forget_file(lake: Lake, files: Mapping[str, str], rows: Mapping[str, int], i
     _remove_rows(lake, "ingests", f"digest IN ({literals(files.values())})")
 
 
+def forget_runs(lake: Lake, digests: Collection[str]) -> None:
+    """Remove the rows of these runs; their files stay in the ledger. `applications` is changed last, because it says
+    that a run is stored."""
+    if digests:
+        named = [name for name, spec in TABLES.items() if "log_digest" in spec.names]
+        for name in sorted(named, key=lambda name: name == "applications"):
+            _remove_rows(lake, name, f"log_digest IN ({literals(digests)})")
+
+
 def _remove_rows(lake: Lake, name: str, condition: str) -> None:
     delete_rows(layout.tables_dir(lake.root), TABLES[name], condition)

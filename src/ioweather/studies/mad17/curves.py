@@ -247,9 +247,6 @@ def _conditional_density(data: AssociationData) -> Iterator[Piece]:
             f"conditional interval {conditional:.0%} (of the fitted runs).",
             name="normal_interval",
         )
-        little, much = (format_seconds(float(median[i])) for i in (place[0], place[2]))
-        text = f"{group}: the median D_D is {little} at low {way} volume (10%) and {much} at high volume (90%)."
-        yield Finding(text, name="median_by_volume")
     if not drawn:
         yield Finding("Volume or time is constant.", "undecided", name="nothing_varies")
     yield "Gaussian kernels on a grid with Scott's bandwidth.", SHARED_STEPS

@@ -252,7 +252,7 @@ def answers_part(answers: Sequence[Answer], view: View) -> Markup:
 
 def closing_part(answer: Answer) -> Markup:
     """Coverage, caveats and origin of an answer, folded."""
-    closing = answer_section(replace(answer, facts=(), exhibits=(), findings=()), 2, headed=False)
+    closing = answer_section(replace(answer, facts=(), exhibits=(), findings=(), blocks=()), 2, headed=False)
     return fold("Coverage, caveats and sources", closing + provenance_html(answer.provenance))
 
 
