@@ -18,23 +18,10 @@ from ioweather.diagnosis.similar_runs import conditions_of_job, similar_to_job
 from ioweather.diagnosis.verdict_wording import explain
 from ioweather.facts.accounting import run_seconds
 from ioweather.job_io.advisor.advise import LEAST_RATIO, advise, advised_answer, priced, select_first_of_dimensions
-from ioweather.job_io.job_page import (
-    draw_server_traffic,
-    page_exhibits,
-    server_caveats,
-    server_facts,
-    server_headline,
-)
+from ioweather.job_io.job_page import draw_server_traffic, page_exhibits, server_caveats, server_facts, server_headline
 from ioweather.job_io.outcomes import AdviceItem, JobOutcome, Unhealthy, WhyOutcome
 from ioweather.job_io.summary import ALWAYS_SAID, job_answer
-from ioweather.job_io.view import (
-    LOG_TABLES,
-    JobView,
-    as_one_run,
-    log_of,
-    named_log,
-    target_exhibit,
-)
+from ioweather.job_io.view import LOG_TABLES, JobView, as_one_run, log_of, named_log, target_exhibit
 from ioweather.topics.source import DataSource
 
 _MOST_ADVICE: Final = 3
@@ -47,13 +34,7 @@ _OF_COUNTED_JOB: Final = {
     "server_operations": 5,
     "server_targets": 5,
 }
-_NOTES_OF_JOB: Final = (
-    "record_next_time",
-    "record_it_whole",
-    "which_run",
-    "slowdown",
-    "one_process_io",
-)
+_NOTES_OF_JOB: Final = ("record_next_time", "record_it_whole", "which_run", "slowdown", "one_process_io")
 _SLOW_PLACES: Final = ("longest_wait", "longest_queue", "slowest_probe")
 # Load from this share of similar runs on is shown where no component or job explains the storage's part. [ours]
 _HIGH_LOAD: Final = 0.9
