@@ -20,12 +20,8 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Column, Floats, Frame, Ints, Text
 from ioweather.core.tables import Quality
 from ioweather.core.units import MINUTE_NS, pairs_of
-<<<<<<< HEAD
 from ioweather.facts.job_metrics import IoSpans, merge_spans, own_bytes, runs_with_io, sums
-=======
-from ioweather.facts.job_metrics import IoSpans, own_bytes, runs_with_io, sums
 from ioweather.facts.system_grid import Steps
->>>>>>> main
 from ioweather.lake import grid
 from ioweather.lake.lake import Snapshot
 
