@@ -50,6 +50,7 @@ NEAREST_LAG: Mapping[str, int] = {"read": 1, "write": 1, "cross": 0}
 HIGH_CORRELATION = 0.5
 _STRETCH_DAYS = 5
 _LEAD = LAGS * WINDOWS[-1]  # steps before a stretch that its first steps are correlated with
+_SHIFT_SEED = 20191117
 _SHUTDOWN = f"no data moved for {format_seconds(SHUTDOWN_SECONDS)}"
 
 
@@ -99,6 +100,7 @@ class Targets:
     over_limit_cells: int
     totals: Mapping[str, Floats]  # metric -> (units, targets)
     degrees: Mapping[tuple[str, float, int], ParallelismCounts]  # (metric, tolerance, window)
+    chance: Mapping[str, ParallelismCounts]  # by metric: each target shifted in time on its own
     lags: Mapping[tuple[str, int], Floats]  # (pair, window) -> (lags + 1, targets)
     nearest: Mapping[str, Floats]  # pair -> (units, targets, 6): at NEAREST_LAG, window of one step
 
@@ -140,6 +142,7 @@ def reduce_targets(
         sum(part["over_limit_cells"] for part in done),
         joined("totals", np.concatenate),
         joined("degrees", join_counts),
+        joined("chance", join_counts),
         joined("lags", lambda sums: correlation(np.moveaxis(np.sum(sums, axis=0), 1, -1))),
         joined("nearest", lambda sums: np.moveaxis(np.concatenate(sums), 1, -1)),
     )
@@ -168,13 +171,18 @@ def _reduce_stretch(
             for metric, total in zip(TRAFFIC, totals, strict=True):
                 sums[metric].append(total)
     own = {metric: values[lead:] for metric, values in rows.items()}
-    out: dict[str, Any] = {kind: {} for kind in ("degrees", "lags", "nearest")}
+    out: dict[str, Any] = {kind: {} for kind in ("degrees", "chance", "lags", "nearest")}
     if "degrees" in parts:
         for metric, values in own.items():
             for window in WINDOWS:
                 activity = sort_activity(window_sums(values, window))
                 for tolerance in (TOLERANCE, WIDE_TOLERANCE) if window == 1 else (TOLERANCE,):
                     out["degrees"][metric, tolerance, window] = count_clusters(activity, tolerance)
+            # Each target keeps its own course; what targets have in common goes.
+            shift = np.random.default_rng([_SHIFT_SEED, first]).integers(0, len(values), values.shape[1])
+            shifted = (np.arange(len(values))[:, None] + shift) % len(values)
+            moved = sort_activity(np.take_along_axis(values, shifted, axis=0))
+            out["chance"][metric] = count_clusters(moved, TOLERANCE)
     for pair, (x, y) in PAIRS.items():
         out["nearest"][pair] = _lagged_sums_by_unit(rows[x], rows[y], NEAREST_LAG[pair], lead, unit)
         for window in WINDOWS if "lags" in parts else ():
