@@ -34,6 +34,7 @@ from ioweather.stats.series import (
     lagged_column_sums,
     sort_activity,
     window_sums,
+    with_squares,
 )
 from ioweather.stats.system_grid import FEWEST_COMPONENTS, MIN_COVERAGE, SHUTDOWN_SECONDS, Steps, shutdown_steps
 
@@ -183,11 +184,14 @@ def _reduce_stretch(
             shifted = (np.arange(len(values))[:, None] + shift) % len(values)
             moved = sort_activity(np.take_along_axis(values, shifted, axis=0))
             out["chance"][metric] = count_clusters(moved, TOLERANCE)
-    for pair, (x, y) in PAIRS.items():
-        out["nearest"][pair] = _lagged_sums_by_unit(rows[x], rows[y], NEAREST_LAG[pair], lead, unit)
-        for window in WINDOWS if "lags" in parts else ():
-            left, right = window_sums(rows[x], window), window_sums(rows[y], window)
-            out["lags"][pair, window] = lagged_column_sums(left, right, range(LAGS + 1), lead // window)
+    for window in WINDOWS if "lags" in parts else (1,):
+        squared = {metric: with_squares(window_sums(values, window)) for metric, values in rows.items()}
+        for pair, (x, y) in PAIRS.items():
+            if window == 1:
+                out["nearest"][pair] = _lagged_sums_by_unit(squared[x], squared[y], NEAREST_LAG[pair], lead, unit)
+            if "lags" in parts:
+                lags = lagged_column_sums(squared[x], squared[y], range(LAGS + 1), lead // window)
+                out["lags"][pair, window] = lags
     return {
         **out,
         "system": {metric: np.concatenate(parts) for metric, parts in sums.items()},
@@ -234,12 +238,13 @@ def _clean(
     return [np.where(excluded, np.nan, total) for total in sums], silent, counted, over_limit_cells
 
 
-def _lagged_sums_by_unit(x: Floats, y: Floats, lag: int, lead: int, unit: int) -> Floats:
+def _lagged_sums_by_unit(x: Sequence[Floats], y: Sequence[Floats], lag: int, lead: int, unit: int) -> Floats:
     """Return the six sums at one lag, by the unit of the second member: (units, 6, columns)."""
     out = []
-    for start in range(lead, len(y), unit):
-        begin, stop = max(0, start - lag), min(start + unit, len(y))
-        out.append(lagged_column_sums(x[begin:stop], y[begin:stop], (lag,), start - begin)[0])
+    for start in range(lead, len(y[0]), unit):
+        part = slice(max(0, start - lag), start + unit)
+        earlier, later = ([each[part] for each in side] for side in (x, y))
+        out.append(lagged_column_sums(earlier, later, (lag,), start - part.start)[0])
     return np.stack(out)
 
 
@@ -284,13 +289,13 @@ def _reduce_server_stretch(
     above = rows > 1.0
     rows[above] = np.nan
     own, there = rows[lead:], (~np.isnan(rows[lead:])).astype(np.float64)
-    wide = {window: window_sums(rows, window, mean=True) for window in WINDOWS}
+    wide = {window: with_squares(window_sums(rows, window, mean=True)) for window in WINDOWS}
     return (
         sums_by_unit(there, unit),
         sums_by_unit(np.nan_to_num(own, nan=0.0), unit),
         np.fmax.reduce(own, axis=0),
         {window: lagged_column_sums(w, w, range(LAGS + 1), lead // window) for window, w in wide.items()},
-        _lagged_sums_by_unit(rows, rows, 1, lead, unit),
+        _lagged_sums_by_unit(wide[1], wide[1], 1, lead, unit),
         int(above[lead:].sum()),
     )
 
