@@ -9,7 +9,7 @@ import pytest
 
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.planning.forecast_model import LEAST_DAYS, History, best_start, past_gains
-from ioweather.stats.forecast import HOURS, HourlyMeans
+from ioweather.planning.rolling_forecast import HOURS, HourlyMeans
 
 QUIET = 4
 UNTIL_MONDAY = History("scratch", "slowdown", "read", 4 * DAY_NS, HOUR_NS, np.zeros(0)), (dt.UTC, "UTC")

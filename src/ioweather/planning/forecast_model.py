@@ -50,8 +50,7 @@ from ioweather.core.units import (
 )
 from ioweather.lake import grid
 from ioweather.lake.lake import Snapshot
-from ioweather.stats.estimates import Intervals, surely
-from ioweather.stats.forecast import (
+from ioweather.planning.rolling_forecast import (
     CANDIDATES,
     CHOSEN,
     CLIMATOLOGY,
@@ -67,6 +66,7 @@ from ioweather.stats.forecast import (
     rolling_forecasts,
     rolling_intervals,
 )
+from ioweather.stats.estimates import Intervals, surely
 from ioweather.stats.slowdown import ROLLUP_COLUMNS, operation_series
 from ioweather.stats.system_grid import facility_zone, local_clock, steps_of
 from ioweather.topics.source import DataSource

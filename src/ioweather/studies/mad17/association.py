@@ -36,7 +36,11 @@ from ioweather.core.units import HOUR_NS, format_bytes, format_ratio, format_sec
 from ioweather.facts.job_metrics import own_bytes
 from ioweather.facts.runs import LEAST_RUNS
 from ioweather.facts.system_activity import Stretches, io_ends, io_steps, job_system, volume
-from ioweather.stats.dependence import (
+from ioweather.stats.dependence import midranks, spearman
+from ioweather.stats.estimates import LEVEL, known, mean_estimate, number, plain
+from ioweather.stats.summary_tables import p_text, shaded, thin, timeline_table
+from ioweather.stats.system_grid import Steps
+from ioweather.studies.mad17.coefficients import (
     MIN_PAIRS,
     Association,
     ShiftNull,
@@ -46,16 +50,11 @@ from ioweather.stats.dependence import (
     best_shift_p,
     coefficients,
     complete_pairs,
-    midranks,
     shift_null,
-    spearman,
     spearman_change,
     spearman_interval,
     time_shifts,
 )
-from ioweather.stats.estimates import LEVEL, known, mean_estimate, number, plain
-from ioweather.stats.summary_tables import p_text, shaded, thin, timeline_table
-from ioweather.stats.system_grid import Steps
 from ioweather.studies.mad17.curves import curve_exhibits
 from ioweather.studies.mad17.explained_traffic import (
     HALF_WIDTH_SD,

@@ -19,8 +19,8 @@ from ioweather.core.errors import UsageError
 from ioweather.core.frames import Floats
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.units import format_bytes, format_seconds
-from ioweather.stats.dependence import complete_pairs
 from ioweather.stats.estimates import LEVEL, plain
+from ioweather.studies.mad17.coefficients import complete_pairs
 from ioweather.studies.mad17.explained_traffic import HALF_WIDTH_SD, SHARED_STEPS, TIME, VOLUME, AssociationData
 
 _SEED: Final = 20170807

@@ -40,15 +40,10 @@ from ioweather.core.units import format_bytes, format_ratio
 from ioweather.stats.dependence import rank_correlation
 from ioweather.stats.estimates import Intervals, directed, plain, rank_estimate, sums_by_unit
 from ioweather.stats.series import (
-    DEGREES,
-    PAPER_TARGETS,
-    TOLERANCE,
-    ParallelismCounts,
     coefficient_of_variation,
     correlation,
     max_to_min,
     members,
-    scaled,
     thresholds,
     variation_from_sums,
 )
@@ -70,6 +65,7 @@ from ioweather.studies.pat19.matrices import (
     span,
     steps_per_unit,
 )
+from ioweather.studies.pat19.parallelism import DEGREES, PAPER_TARGETS, TOLERANCE, ParallelismCounts, scaled
 from ioweather.studies.pat19.system import (
     autocorrelation_findings,
     correlate,
