@@ -175,14 +175,12 @@ def _reduce_stretch(
             shifted = (np.arange(len(values))[:, None] + shift) % len(values)
             moved = sort_activity(np.take_along_axis(values, shifted, axis=0))
             out["chance"][metric] = count_clusters(moved, TOLERANCE)
-    for window in WINDOWS if "lags" in parts else (1,):
-        squared = {metric: with_squares(window_sums(values, window)) for metric, values in rows.items()}
-        for pair, (x, y) in PAIRS.items():
-            if window == 1:
-                out["nearest"][pair] = _lagged_sums_by_unit(squared[x], squared[y], NEAREST_LAG[pair], lead, unit)
-            if "lags" in parts:
-                lags = lagged_column_sums(squared[x], squared[y], range(LAGS + 1), lead // window)
-                out["lags"][pair, window] = lags
+    squared = {(m, window): with_squares(window_sums(rows[m], window)) for m in TRAFFIC for window in WINDOWS}
+    for pair, (x, y) in PAIRS.items():
+        out["nearest"][pair] = _lagged_sums_by_unit(squared[x, 1], squared[y, 1], NEAREST_LAG[pair], lead, unit)
+        for window in WINDOWS if "lags" in parts else ():
+            sides = squared[x, window], squared[y, window]
+            out["lags"][pair, window] = lagged_column_sums(*sides, range(LAGS + 1), lead // window)
     return {
         **out,
         "system": {metric: np.concatenate(parts) for metric, parts in sums.items()},
