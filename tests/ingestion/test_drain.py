@@ -15,12 +15,12 @@ from ioweather.ingestion import drain as draining
 from ioweather.ingestion import queue
 from ioweather.ingestion.drain import drain, run_pass, write_batch
 from ioweather.ingestion.ingest import IngestReport, ingest
+from ioweather.ingestion.ledger import FileOutcome
 from ioweather.ingestion.queue import draft_in, enqueue, queued, waiting
 from ioweather.ingestion.reading import read_bounded
 from ioweather.ingestion.receive import MOST_DAYS, receive
 from ioweather.lake.lake import open_lake
 from ioweather.lake.layout import locked
-from ioweather.lake.ledger import FileOutcome
 from pushed_segments import START_NS, operations_in, segment
 
 
@@ -68,7 +68,7 @@ def test_many_files_are_one_commit_of_every_table(lake):
 def test_killed_between_the_rows_and_the_ledger_it_goes_on_without_doubles(lake, monkeypatch):
     pushed(lake, "n1", [START_NS, START_NS + NS])
     with monkeypatch.context() as broken:
-        broken.setattr("ioweather.lake.lake.Lake.record", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        broken.setattr("ioweather.ingestion.drain.record", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             drain(lake)
     assert waiting(lake.root).files == 1

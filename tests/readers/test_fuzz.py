@@ -14,8 +14,8 @@ from fuzz_seeds import SEEDS, T0, reader_of, seeds_of
 from fuzzing import absurd, distinct, put, run_source, share_of
 
 from ioweather.core.contracts import ReadContext
+from ioweather.ingestion.ledger import FileOutcome
 from ioweather.ingestion.reading import Reading, read_batch, read_file
-from ioweather.lake.ledger import FileOutcome
 from ioweather.readers.reader_catalogue import SOURCES
 
 CONTEXT = ReadContext(zone=ZoneInfo("UTC"), start_ns=T0 * 10**9, host="h", system="fs", keep_raw=True)

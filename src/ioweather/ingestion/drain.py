@@ -28,11 +28,11 @@ from ioweather.core.units import HOUR_NS, MIB, now_ns
 from ioweather.ingestion import queue
 from ioweather.ingestion.derivations import search_new_rows
 from ioweather.ingestion.ingest import IngestReport, add_rows
+from ioweather.ingestion.ledger import FileOutcome, record
 from ioweather.ingestion.queue import Queued
 from ioweather.ingestion.reading import UNREADABLE, Frames, Reading, context_of, limits_of, read_bounded
 from ioweather.lake.lake import Lake, new_ingest_id, open_lake
 from ioweather.lake.layout import locked
-from ioweather.lake.ledger import FileOutcome
 
 _LOG = logging.getLogger("ioweather.drain")
 # One commit of every table.
@@ -92,7 +92,7 @@ def write_batch(lake: Lake, files: Sequence[Queued], report: IngestReport) -> No
     ingest_id = new_ingest_id()
     for (source, table), pieces in sorted(frames.items()):
         add_rows(lake, table, concat(pieces), source, ingest_id, report)
-    lake.record(_entries(lake.root, read), ingest_id if frames else None)
+    record(lake, _entries(lake.root, read), ingest_id if frames else None)
     for outcome in read:
         outcome.path.unlink(missing_ok=True)
     if unreadable:

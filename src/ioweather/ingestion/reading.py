@@ -33,7 +33,7 @@ from ioweather.core.units import (
     zone_named,
 )
 from ioweather.facts.job_metrics import job_io
-from ioweather.lake.ledger import FileOutcome
+from ioweather.ingestion.ledger import FileOutcome
 from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited, stream_limited
 from ioweather.readers.reader_catalogue import SOURCES, nearest
 from ioweather.readers.text_files import take_cuts

@@ -28,9 +28,7 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_ratio, format_seconds, names_of
-from ioweather.stats.estimates import Intervals, plain
-from ioweather.stats.summary_tables import cdf_table, shaded, table, timeline_table
-from ioweather.stats.system_grid import (
+from ioweather.facts.system_grid import (
     SERVER_TRAFFIC,
     Steps,
     day_name,
@@ -38,6 +36,8 @@ from ioweather.stats.system_grid import (
     gaps,
     local_clock,
 )
+from ioweather.stats.estimates import Intervals, plain
+from ioweather.stats.summary_tables import cdf_table, shaded, table, timeline_table
 from ioweather.studies.traffic import TRAFFIC_NEEDS, traffic_steps
 from ioweather.topics.source import DataSource
 

@@ -36,10 +36,10 @@ from ioweather.core.units import HOUR_NS, format_bytes, format_ratio, format_sec
 from ioweather.facts.job_metrics import own_bytes
 from ioweather.facts.runs import LEAST_RUNS
 from ioweather.facts.system_activity import Stretches, io_ends, io_steps, job_system, volume
+from ioweather.facts.system_grid import Steps
 from ioweather.stats.dependence import midranks, spearman
 from ioweather.stats.estimates import LEVEL, known, mean_estimate, number, plain
 from ioweather.stats.summary_tables import p_text, shaded, thin, timeline_table
-from ioweather.stats.system_grid import Steps
 from ioweather.studies.mad17.coefficients import (
     MIN_PAIRS,
     Association,

@@ -37,6 +37,7 @@ from ioweather.core.results import (
 )
 from ioweather.core.tables import Quality
 from ioweather.core.units import format_bytes, format_ratio
+from ioweather.facts.system_grid import Steps, facility_zone, steps_of
 from ioweather.stats.dependence import rank_correlation
 from ioweather.stats.estimates import Intervals, directed, plain, rank_estimate, sums_by_unit
 from ioweather.stats.series import (
@@ -48,7 +49,6 @@ from ioweather.stats.series import (
     variation_from_sums,
 )
 from ioweather.stats.summary_tables import cumulative_table, table
-from ioweather.stats.system_grid import Steps, facility_zone, steps_of
 from ioweather.studies.pat19.matrices import (
     HIGH_CORRELATION,
     LAGS,

@@ -24,9 +24,9 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import BlockwiseMatrix, Bools, Floats, Ints
 from ioweather.core.results import Coverage, Finding
 from ioweather.core.units import DAY_NS, HOUR_NS, NS, format_seconds
+from ioweather.facts.system_grid import FEWEST_COMPONENTS, MIN_COVERAGE, SHUTDOWN_SECONDS, Steps, shutdown_steps
 from ioweather.stats.estimates import Intervals, sums_by_unit, unit_steps
 from ioweather.stats.series import correlation, lagged_column_sums, window_sums, with_squares
-from ioweather.stats.system_grid import FEWEST_COMPONENTS, MIN_COVERAGE, SHUTDOWN_SECONDS, Steps, shutdown_steps
 from ioweather.studies.pat19.parallelism import TOLERANCE, ParallelismCounts, count_clusters, join_counts, sort_activity
 
 WAYS = ("read", "write")
