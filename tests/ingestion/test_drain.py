@@ -96,6 +96,30 @@ def test_what_cannot_be_read_any_more_is_kept_and_named(lake):
     assert waiting(lake.root).files == 0
 
 
+def test_a_file_that_kills_the_writer_is_found_and_set_aside(lake, monkeypatch):
+    """Each round is a new writer, which is killed when the bad file is in its batch."""
+    for n in range(4):
+        pushed(lake, f"n{n}", [START_NS + n])
+    deaths, real = 0, draining.write_batch
+
+    def dying(lake, files, report):
+        if any("-n2-" in file.name for file in files):
+            raise KeyboardInterrupt
+        real(lake, files, report)
+
+    monkeypatch.setattr(draining, "write_batch", dying)
+    while waiting(lake.root).files:
+        try:
+            drain(lake)
+        except KeyboardInterrupt:
+            deaths += 1
+    assert deaths == 3
+    assert {host for host, _ in operations_in(lake.root)} == {"n0", "n1", "n3"}
+    assert ("quarantined", "worker_lost") in ledger(lake)
+    (kept,) = queue.refused_dir(lake.root).iterdir()
+    assert kept.name.endswith("-seg-n2-1-1.ndjson")
+
+
 @pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), LakeError("No space left on device.")])
 def test_a_fault_of_the_lake_is_told_and_costs_no_file(lake, monkeypatch, fault):
     """However often it fails, no file is moved; then it goes in."""
