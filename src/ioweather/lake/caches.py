@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import json
 import os
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from ioweather._version import __version__
 from ioweather.core.errors import UnsafePlace
 from ioweather.core.tables import TABLES
 from ioweather.lake import layout
@@ -18,6 +19,13 @@ from ioweather.lake.delta_tables import newest_version
 Mark: TypeAlias = tuple[int | None, ...]
 # Of one place: the current record, and the one before a late file came, for a reader of that state.
 _MOST_RECORDS: Final = 2
+
+
+@cache
+def code_digest() -> str:
+    """Digest of this package's code: a development version changes without a new version number."""
+    files = (path for path in Path(__file__).parents[1].rglob("*.*") if path.suffix in {".py", ".toml", ".sql"})
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()[:16]
 
 
 def version_mark(root: Path, names: Collection[str] = TABLES) -> Mark:
@@ -62,4 +70,4 @@ def write_record(root: Path, place: str, key: str, record: Any, *, most: int = _
 
 
 def _record_name(place: str, key: str) -> str:
-    return f"{place}.{key}-{__version__}.json"
+    return f"{place}.{key}-{code_digest()}.json"
