@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -129,8 +128,7 @@ def read_savings(source: DataSource, runs: Mapping[str, Frame]) -> dict[str, Pos
     """
     snapshot, job_io = source.snapshot, runs["job_io"]
     digests = tuple(map(str, job_io.text("log_digest").tolist()))
-    stored = read_record(snapshot.root, _CACHE, snapshot.facility.digest)
-    cached: dict[str, Any] = json.loads(bytes(stored["savings"])) if stored else {}
+    cached: dict[str, Any] = read_record(snapshot.root, _CACHE, snapshot.facility.digest) or {}
     missing = tuple(digest for digest in digests if digest not in cached)
     for first in range(0, len(missing), _AT_ONCE):
         some = missing[first : first + _AT_ONCE]
@@ -141,8 +139,8 @@ def read_savings(source: DataSource, runs: Mapping[str, Frame]) -> dict[str, Pos
         cached |= {digest: saving and asdict(saving) for digest, saving in found}
     of_these = {digest: cached.pop(digest) for digest in digests}
     if missing:
-        text = json.dumps(dict([*cached.items(), *of_these.items()][-_MOST_CACHED:])).encode()
-        write_record(snapshot.root, _CACHE, snapshot.facility.digest, {"savings": np.frombuffer(text, np.uint8)})
+        newest = dict([*cached.items(), *of_these.items()][-_MOST_CACHED:])
+        write_record(snapshot.root, _CACHE, snapshot.facility.digest, newest)
     return {digest: PossibleSaving(**saving) for digest, saving in of_these.items() if saving}
 
 
