@@ -45,11 +45,11 @@ from ioweather.facts.system_activity import (
     merged_windows,
     monitored_mounts,
 )
+from ioweather.facts.system_grid import MIN_COVERAGE, Steps
 from ioweather.job_io.outcomes import unhealthy_of
 from ioweather.job_io.view import JobView, find_named_log
 from ioweather.lake import grid
 from ioweather.lake.lake import Snapshot, own_uids
-from ioweather.stats.system_grid import MIN_COVERAGE, Steps
 from ioweather.topics.source import DataSource
 
 FILE_COLUMNS: Final = (*SPAN_COLUMNS, "osts", "read_seconds", "write_seconds", "meta_seconds", "sync_count")
