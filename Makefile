@@ -35,7 +35,7 @@ $(BIN)/python:
 
 # All that development needs, which is more than twice of what running needs.
 $(STAMP): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,dask,docs,forest,mcp,mysql]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,dask,docs,forest,mcp]'
 	@touch $(STAMP) $(RUNS)
 
 $(RUNS): pyproject.toml | $(BIN)/python

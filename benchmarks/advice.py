@@ -31,7 +31,6 @@ from pathlib import Path
 import numpy as np
 
 from ioweather.job_io.advisor.advise import RULES, advise
-from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.view import view_of_log
 from ioweather.ui.cli.main import run as run_command
 
@@ -105,11 +104,11 @@ def score(found: Mapping[str, Dimensions], truth: Mapping[str, Dimensions]) -> S
 
 
 def seen(path: Path) -> Dimensions:
-    return frozenset(advice.dimension for advice in advise(view_of_log(path, "keep", SCREEN)).patterns)
+    return frozenset(advice.dimension for advice in advise(view_of_log(path, "keep")).patterns)
 
 
 def worth(path: Path) -> Dimensions:
-    return frozenset(advice.dimension for advice in advise(view_of_log(path, "keep", SCREEN)).worth)
+    return frozenset(advice.dimension for advice in advise(view_of_log(path, "keep")).worth)
 
 
 def screen(path: Path) -> Dimensions:

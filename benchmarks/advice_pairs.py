@@ -38,7 +38,6 @@ from ioweather.job_io.advisor import expected_savings
 from ioweather.job_io.advisor.advise import FLOOR_SECONDS, RULES, advise
 from ioweather.job_io.advisor.expected_savings import MeasuredChange, Saving, record, saving_from_pairs
 from ioweather.job_io.advisor.profile import Storage, profile_of
-from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.view import JobView, view_of_log
 from ioweather.readers.darshan.log import DarshanJob
 from ioweather.readers.darshan.writer import new_records, write_log
@@ -103,7 +102,7 @@ def _short(value: float) -> float:
 
 
 def view(path: Path) -> JobView:
-    return view_of_log(path, "keep", SCREEN)
+    return view_of_log(path, "keep")
 
 
 def storage_of(job: JobView) -> Storage:

@@ -32,13 +32,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from ioweather.core.facility import Facility, FileSystem
+from ioweather.core.facility import Facility, _FileSystem
 from ioweather.core.frames import Floats, Frame, Matrix, Text
 from ioweather.core.results import Exhibit
 from ioweather.core.tables import TABLES, concat
 from ioweather.core.units import DAY_NS, GIB, MINUTE_NS, datetime_to_ns
+from ioweather.lake.database import connection
+from ioweather.lake.inventory import write_seal
 from ioweather.lake.lake import open_lake
-from ioweather.lake.maintenance import write_seal_of_day
 from ioweather.stats.system_grid import local_clock
 from ioweather.topics.analyse import make_exhibits
 from ioweather.topics.catalogue import STUDIES
@@ -58,7 +59,9 @@ IDLE_RATIO = 0.1
 PEAK, LIMIT = 700e9, 20e9
 FACILITY = Facility(
     name="planted", zone=ZONE,
-    filesystems=(FileSystem("scratch", lustre=("scratch",), peak_bytes_per_s=PEAK, component_limit_bytes_per_s=LIMIT),),
+    filesystems=(
+        _FileSystem("scratch", lustre=("scratch",), peak_bytes_per_s=PEAK, component_limit_bytes_per_s=LIMIT),
+    ),
 )  # fmt: skip
 FACILITY_TOML = f"""\
 name = "planted"
@@ -307,8 +310,10 @@ def build_lake(path: Path, days: int, targets: int = TARGETS) -> None:
         before = made
         print(f"\r  day {day + 1} of {days}", end="", flush=True)
     print()
-    for utc, files in lake.pinned()["series"].days().items():
-        write_seal_of_day(path, TABLES["series"], utc, files)
+    pinned = lake.pinned()["series"]
+    with connection() as con:
+        for utc, files in pinned.days().items():
+            write_seal(con, path, pinned._replace(uris=tuple(files)), utc)
 
 
 def timed(path: Path, *, use_cache: bool, ids: Sequence[str] = ()) -> tuple[list[Exhibit], float]:

@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from ioweather.stats.families import Law, Mixture
-from ioweather.stats.mixture import HEADS, TAILS, Splits, candidate_cuts, fit_mixture, search_pair
+from ioweather.stats.mixture import HEADS, TAILS, _Splits, candidate_cuts, fit_mixture, search_pair
 from ioweather.stats.tail_fits import sample_of
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ def losses(n: int, repetitions: int) -> None:
         for seed in range(repetitions):
             sample = sample_of(planted.sample(n, np.random.default_rng(seed)))
             cuts = candidate_cuts(sample, 50)
-            every, coarse = Splits(sample, cuts), Splits(sample, candidate_cuts(sample, 50, 1000))
+            every, coarse = _Splits(sample, cuts), _Splits(sample, candidate_cuts(sample, 50, 1000))
             for head, tail in pairs:
                 found = search_pair(coarse, cuts, head, tail, "weighted").value
                 least = every.least(head, tail, "weighted")[1]

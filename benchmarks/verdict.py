@@ -37,7 +37,6 @@ from ioweather.diagnosis.blame_query import read_slowed_run
 from ioweather.diagnosis.similar_runs import read_conditions, similar_runs
 from ioweather.diagnosis.verdict import KINDS, LEAST_PROBABILITY, Verdict
 from ioweather.diagnosis.verdict_wording import explain, judge_among_measures, with_culprits, with_usual_of_verdict
-from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.outcomes import WhyOutcome
 from ioweather.job_io.view import view_of_log
 from ioweather.lake.lake import Snapshot, open_lake
@@ -124,7 +123,7 @@ def judged_set(folder: Path, place: Path) -> tuple[list[Judged], Health]:
     known = {run["job_id"] for run in truth["runs"]} if isinstance(truth, dict) else None
     with open_lake(made_lake(folder, place)).snapshot() as snapshot:
         for log in logs_of(folder):
-            view = view_of_log(log, "keep", SCREEN)
+            view = view_of_log(log, "keep")
             job = int(view.applications.array("job_id")[0])
             if known is None or job in known:
                 similar = similar_runs(view, snapshot)

@@ -92,7 +92,7 @@ def page() -> str:
 def _page() -> Iterator[str]:
     asked = project()
     run_time = needed(asked[""])
-    extras = needed([text for extra in ("dask", "forest", "mysql") for text in asked[extra]])
+    extras = needed([text for extra in ("dask", "forest") for text in asked[extra]])
     rest = needed([text for extra in ("docs", "dev") for text in asked[extra]])
     yield from (
         "# Licences of dependencies", "",
@@ -104,7 +104,7 @@ def _page() -> Iterator[str]:
     direct = {canonicalize_name(Requirement(text).name) for texts in asked.values() for text in texts}
     seen: set[str] = set()
     for title, names in (
-        ("At run time", run_time), ("Extras `dask`, `forest`, `mysql`", extras), ("Development and documentation", rest)
+        ("At run time", run_time), ("Extras `dask` and `forest`", extras), ("Development and documentation", rest)
     ):  # fmt: skip
         yield from (f"## {title}", "", "| package | licence |", "|---|---|")
         for name in sorted(set(names) - seen):

@@ -22,7 +22,7 @@ from ioweather.core.contracts import Param, Question, Study
 from ioweather.core.frames import Frame
 from ioweather.core.papers import PAPERS, document, published
 from ioweather.core.results import Answer, Estimate, Exhibit, ResultTable
-from ioweather.core.tables import LAKE_COLUMNS, METRICS, TABLES, ColumnSpec, Metric
+from ioweather.core.tables import LAKE_COLUMNS, METRICS, TABLES, ColumnSpec
 from ioweather.ingestion.ingest import IngestReport
 from ioweather.job_io.advisor.advise import RULES
 from ioweather.lake.lake import Lake, Snapshot
@@ -32,9 +32,9 @@ from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.stats.mixture import MixtureFit
 from ioweather.topics.catalogue import QUESTIONS, STUDIES, TITLES
 from ioweather.ui.cli.main import COMMANDS, cli
-from ioweather.ui.web.api import answer_schema
 from ioweather.ui.python_api import signature_of
 from ioweather.ui.report.write import equation_html
+from ioweather.ui.web.api import answer_schema
 
 REFERENCE = Path(__file__).parent / "reference"
 MAN = REFERENCE.parents[1] / "deploy" / "man"
@@ -45,7 +45,7 @@ _LAKE_DOCS = {
 }
 
 
-def _metric_range(metric: Metric) -> str:
+def _metric_range(metric: Any) -> str:
     if not metric.extensive:
         return f"0 to {metric.most('ost'):.3g}"
     return f"0 to {metric.most('ost'):.3g} per second (device: {metric.most('device'):.3g})"

@@ -40,7 +40,7 @@ _TWO_RUNS = """
 
 def draw(exhibit: Exhibit, scale: float = 2.0) -> bytes:
     """Its figure; where it is a table, what the terminal shows of it."""
-    return exhibit_figure(exhibit, "png", "light", scale) if exhibit.charts else _screen(exhibit, scale / 2)
+    return exhibit_figure(exhibit, "png", scale) if exhibit.charts else _screen(exhibit, scale / 2)
 
 
 def _screen(exhibit: Exhibit, scale: float) -> bytes:

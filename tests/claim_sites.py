@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from planted_jobs import GIB, MIB, PARAMS, planted
 
-from ioweather.core.facility import Facility, FileSystem, parse_facility
+from ioweather.core.facility import Facility, _FileSystem, parse_facility
 from ioweather.core.frames import Frame, Matrix
 from ioweather.core.papers.claim_tests import claim_of, claims, judge_claim, judge_claims
 from ioweather.core.results import Exhibit
@@ -75,7 +75,7 @@ def quiet_climate(seed: int, days: int = 28, targets: int = 8, step_ns: int = 5 
     opens, closes = (5e5 * np.exp(0.5 * smooth(rng, rows, 1, keeps)[:, 0]) for _ in range(2))
     metadata = rollup_frame(start, step_ns, {"open_ops": opens, "close_ops": closes})
     data = PlantedSource({"metadata": metadata}, matrices, (start, start + days * DAY_NS), step_ns)
-    facility = Facility(filesystems=(FileSystem("scratch", peak_bytes_per_s=1e18, component_limit_bytes_per_s=1e18),))
+    facility = Facility(filesystems=(_FileSystem("scratch", peak_bytes_per_s=1e18, component_limit_bytes_per_s=1e18),))
     params: dict[str, Any] = CLIMATE_PARAMS | {"resolution": step_ns}
     return run_study(STUDIES["climate"], data, facility, params)
 
@@ -170,7 +170,9 @@ def responses(kind: str, seed: int) -> Iterator[Exhibit]:
                         request_bytes=size, mode=mode, duration_ns=np.round(seconds * NS).astype(np.int64),
                         system=f"sys{system}", component="OST0000", status="ok", run_id="r", rows=300,
                     ))  # fmt: skip
-    site = Facility(filesystems=tuple(FileSystem(f"fs{i}", lustre=(f"sys{i}",), mounts=(f"/fs{i}",)) for i in range(3)))
+    site = Facility(
+        filesystems=tuple(_FileSystem(f"fs{i}", lustre=(f"sys{i}",), mounts=(f"/fs{i}",)) for i in range(3))
+    )
     for study in (RESPONSE_TIMES, RESPONSE_TAILS):
         given = {param.name: param.default for param in study.params} | {"request_size": MIB}
         given |= {"replicates": 0} if study is RESPONSE_TAILS else {}
@@ -202,12 +204,11 @@ def probes(seed: int, pattern: str) -> Iterator[Exhibit]:
             start_ns=starts, host=host.tolist(), target="/work/p", op=op, request_bytes=1 << 20, mode="nocache",
             duration_ns=np.round(seconds * NS).astype(np.int64), system="mount:/work/p", status="ok", rows=n,
         ))  # fmt: skip
-    data = PlantedSource({"response_rollups": roll_up(concat(frames), HOUR_NS), "responses": concat(frames)})
-    site = Facility(filesystems=(FileSystem("work", mounts=("/work",)),))
-    lengths = {"interval": 4 * HOUR_NS, "short_interval": HOUR_NS}
-    yield from run_study(perceived_slowdown.STUDY, data, site, {"interval": 4 * HOUR_NS, "threshold": 2.0})
-    yield from run_study(perceived_slowdown.TWO_LENGTHS, data, site, lengths)
-    yield from run_study(probing.STUDY, data, site, {"window": 10 * MINUTE_NS})
+    data = PlantedSource({"response_rollups": roll_up(concat(frames), 10 * MINUTE_NS), "responses": concat(frames)})
+    site = Facility(filesystems=(_FileSystem("work", mounts=("/work",)),))
+    yield from run_study(perceived_slowdown.STUDY, data, site, {"threshold": 2.0})
+    yield from run_study(perceived_slowdown.TWO_LENGTHS, data, site)
+    yield from run_study(probing.STUDY, data, site, {"window": 10 * MINUTE_NS, "bands_window": DAY_NS, "last_ns": 0})
 
 
 def benchmark(seed: int, there: bool) -> Iterator[Exhibit]:

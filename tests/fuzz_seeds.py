@@ -86,21 +86,6 @@ def _find() -> list[Seed]:
     return [*_text(short, long), Seed("text", long.replace("\n", "\0").encode())]
 
 
-def _gpfs() -> list[Seed]:
-    labelled = (
-        "12 1 0 size=1048576 kb=1024 mtime=2010-03-25 10:00:00 atime=2010-03-25 11:00:00.25 uid=1001 gid=7 nlink=1 "
-        "mode=-rw-r--r-- -- /gpfs/a/x.h5\n"
-        "<3> 13 1 0 size=10 kb=0 mtime=2010-01-01 00:00:00.5 atime=1262304000.5 uid=1002 gid=7 nlink=2 "
-        "mode=drwxr-xr-x -- /gpfs/a/two -- dashes\n14 1 0 -- /gpfs/null\n"
-    )
-    ordered = (
-        "# USER_ID FILE_SIZE KB_ALLOCATED MODIFICATION_TIME FILESET_NAME\n"
-        "12 1 0  1001 1048576 1024 2010-03-25 10:00:00 root -- /gpfs/a/x.h5\n"
-        "13 1 0  1002 10 0 2010-01-01 00:00:00.500000 root -- %2Fgpfs%2Fa%2Fwith%20blank\n"
-    )
-    return _text(labelled, ordered)
-
-
 def _io500() -> list[Seed]:
     return _text(
         "[run]\nprocs           = 640\nversion = io500-sc23\n; START 2024-05-03 09:25:48\n[ior-easy-write]\n"
@@ -213,13 +198,6 @@ def _iostat() -> list[Seed]:
         short,
     )
     return [*texts, *_json(document)]
-
-
-def _paths() -> list[Seed]:
-    return _text(
-        "".join(f"/lus/p{i % 3}/f{i}.h5\n" for i in range(12)) + "/lus/p1/new\nline\n",
-        "".join(f"./p{i % 3}/f{i}.h5\n" for i in range(12)),
-    )
 
 
 def _lustre() -> list[Seed]:
@@ -611,8 +589,8 @@ def _mapped_parquet() -> list[Seed]:
 SEEDS: dict[str, Callable[[], list[Seed]]] = {
     "collectl": _collectl, "darshan": _darshan,
     "darshan_text": _darshan_texts, "diskstats": _diskstats,
-    "find": _find, "gpfs": _gpfs,
-    "h5lmt": _h5lmt, "io500": _io500, "ior": _ior, "iostat": _iostat, "lfs_find": _paths, "lmt": _lmt,
+    "find": _find,
+    "h5lmt": _h5lmt, "io500": _io500, "ior": _ior, "iostat": _iostat, "lmt": _lmt,
     "lsf": _lsf, "lustre": _lustre, "mapped_csv": _mapped_csv, "mapped_parquet": _mapped_parquet, "mdtest": _mdtest,
     "pbs": _pbs, "sacct": _sacct, "sadf": _sadf, "sge": _sge, "spool": _spool, "tts": _tts,
     "mmperfmon": _mmperfmon, "mmpmon": _mmpmon, "mountstats": _mountstats,

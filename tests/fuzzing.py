@@ -141,9 +141,9 @@ class Judge:
         given = self.given
 
         class Recording(reading.Cadence):  # type: ignore[name-defined,misc]
-            def learn(self, frame: Any) -> None:
+            def leave_out_long(self, frame: Any) -> Any:
                 given.append(frame)
-                super().learn(frame)
+                return super().leave_out_long(frame)
 
         reading.Cadence = Recording  # type: ignore[misc]
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ioweather.core.tables import encode_text
-from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.view import JobView, view_of_log
 from ioweather.readers.darshan.log import Module, Ragged
 from ioweather.readers.darshan.writer import new_records, write_log
@@ -118,7 +117,7 @@ def view_of(
     write_log(
         path, JOB._replace(nprocs=nprocs, **job), made, {i: f"/scratch/run/{name.format(i)}" for i in sorted(ids)}
     )
-    return replace(view_of_log(path, "keep", SCREEN), processes_per_node=processes_per_node)
+    return replace(view_of_log(path, "keep"), processes_per_node=processes_per_node)
 
 
 def _beyond(seconds: float, size: int, count: int, gone: float, rate: float = float(GIB)) -> float:
@@ -442,12 +441,6 @@ PLANTED: tuple[Planted, ...] = (
             job={"mounts": (("/scratch", "lustre"),)}),
     Planted("unused_targets", None, {"POSIX": [shared(**requests("WRITE", 16, LARGE, 200.0, OPENS=4))]},
             job={"mounts": (("/scratch", "gpfs"),)}),
-    # Four processes of 20 s; three files on target 0, one on target 1: the first has 1.5 times the mean, then more.
-    Planted("uneven_targets", None, {
-        "POSIX": each(**requests("WRITE", 100, LARGE, 20.0)), "LUSTRE": placed(0, 0, 0, 1)}),
-    Planted("uneven_targets", 20.0 * (1.0 - 300 / 500), {
-        "POSIX": [own(0, **requests("WRITE", 500, LARGE, 20.0)), own(1, **requests("WRITE", 100, LARGE, 5.0))],
-        "LUSTRE": placed(0, 1)}, nprocs=2),
     # Six targets, three files each of 100 MiB; those on target 0 took 50 s, the others 5.
     Planted("slow_target", 45.0, {
         "POSIX": [own(rank, **requests("WRITE", 25, LARGE, 50.0 if rank % 6 == 0 else 5.0)) for rank in range(18)],
@@ -498,11 +491,6 @@ PLANTED: tuple[Planted, ...] = (
                               "POSIX": [shared(4.0, 3.0, **requests("READ", 100, LARGE, 14.0))]}),
     Planted("exchange", None, {"MPI-IO": [shared(**requests("READ", 100, LARGE, 40.0, "MPI-IO"))],
                                "POSIX": [shared(7.0, 3.0, **requests("READ", 100, LARGE, 26.0))]}),
-    # Two threads of one process wait for a pipe for the whole run.
-    Planted("waiting_opens", 0.0, {"POSIX": [
-        own(0, file=i + 1, **requests("READ", 1, SMALL, 0.1, F_META_TIME=90.0)) for i in range(2)]}, nprocs=1),
-    Planted("waiting_opens", None, {"POSIX": [
-        own(0, file=1, **requests("READ", 1, SMALL, 0.1, F_META_TIME=90.0))]}, nprocs=1),
     *DECLARED,
 )  # fmt: skip
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ioweather.core.facility import Facility, FileSystem
+from ioweather.core.facility import Facility, _FileSystem
 from ioweather.core.frames import Frame
 from ioweather.core.tables import RESPONSES, concat
 from ioweather.core.units import MIB, NS
@@ -14,7 +14,7 @@ from ioweather.stats.families import Law, Mixture
 from planted_source import PlantedSource
 
 START_NS = 1_700_000_000 * NS
-FACILITY = Facility(filesystems=(FileSystem("scratch", lustre=("snx11025",), mounts=("/scratch",)),))
+FACILITY = Facility(filesystems=(_FileSystem("scratch", lustre=("snx11025",), mounts=("/scratch",)),))
 SIZES = (MIB, 4 * MIB, 16 * MIB, 64 * MIB)
 TAIL_SHARE, ALPHA = 0.15, 3.0
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ioweather.core.facility import Facility, FileSystem, ProjectRule, Window
+from ioweather.core.facility import Facility, ProjectRule, _FileSystem, _Window
 from ioweather.core.frames import Frame, Text
 from ioweather.core.results import Exhibit, to_jsonable
 from ioweather.core.units import DAY_NS, MINUTE_NS, datetime_to_ns
@@ -49,11 +49,11 @@ def planted(change: float = 4.0) -> tuple[np.ndarray, np.ndarray]:
 
 FACILITY = Facility(
     zone="UTC",
-    filesystems=(FileSystem("intrepid", devices=("*",), peak_bytes_per_s=78 * 2**30),),
+    filesystems=(_FileSystem("intrepid", devices=("*",), peak_bytes_per_s=78 * 2**30),),
     projects=(ProjectRule("EarthScience", account="earth"),),
     maintenance=(
-        Window(START + 20 * DAY_NS, START + 20 * DAY_NS + 600 * MINUTE_NS, "spring clean"),
-        Window(START - 20 * DAY_NS, START - 19 * DAY_NS, "long ago"),
+        _Window(START + 20 * DAY_NS, START + 20 * DAY_NS + 600 * MINUTE_NS, "spring clean"),
+        _Window(START - 20 * DAY_NS, START - 19 * DAY_NS, "long ago"),
     ),
 )
 

@@ -49,17 +49,6 @@ def age_bin(moment: int, now: int) -> int:
     return bin_of(max(0, now - moment) // DAY)
 
 
-def extension(name: bytes) -> str:
-    text = os.fsdecode(name)
-    if "." not in text.lstrip(".") or text.rindex(".") == 0:
-        return ""
-    end = text.rsplit(".", 1)[1]
-    if end.isdecimal() and 0 < len(end) <= 16:
-        return "(number)"
-    fine = 0 < len(end) <= 16 and all(c.isascii() and (c.isalnum() or c in "_-") for c in end)
-    return end.lower() if fine and any(c.isalnum() for c in end) else ""
-
-
 class Naive:
     """Histograms by (owner kind, owner, histogram) -> bin -> [count, weight], by the book and one file at a time."""
 
@@ -67,30 +56,22 @@ class Naive:
         self.cells: dict[tuple[str, Any, str], Histogram] = {}
         self.counts = dict.fromkeys(("files", "directories", "symlinks", "others", "entries"), 0)
         self._now = now
-        inodes: dict[tuple[int, int], list[tuple[int, str]]] = {}
         found_of: dict[tuple[int, int], os.stat_result] = {}
-        for path, depth, found in entries(os.fsencode(root)):
-            name = path.rsplit(b"/", 1)[1]
-            if depth:
-                self.counts["entries"] += 1
-                self._add("all", "", "name_length", len(name), len(name))
+        for _, depth, found in entries(os.fsencode(root)):
+            self.counts["entries"] += depth > 0
             if stat.S_ISREG(found.st_mode):
-                key = (found.st_dev, found.st_ino)
-                inodes.setdefault(key, []).append((depth, extension(name)))
-                found_of[key] = found
+                found_of[found.st_dev, found.st_ino] = found
             elif stat.S_ISDIR(found.st_mode):
                 self.counts["directories"] += 1
-                self._add("all", "", "directory_entries", bin_of(len(os.listdir(path))), found.st_size)
                 self._add("all", "", "directory_size", bin_of(found.st_size), found.st_size)
             elif stat.S_ISLNK(found.st_mode):
                 self.counts["symlinks"] += 1
-                self._add("all", "", "symlink_length", bin_of(found.st_size), found.st_size)
             else:
                 self.counts["others"] += 1
-        for key, names in inodes.items():
-            self._file(found_of[key], *min(names))
+        for found in found_of.values():
+            self._file(found)
 
-    def _file(self, found: os.stat_result, depth: int, ending: str) -> None:
+    def _file(self, found: os.stat_result) -> None:
         self.counts["files"] += 1
         size, capacity = found.st_size, found.st_blocks * 512
         ages = {
@@ -101,12 +82,6 @@ class Naive:
             self._add(kind, owner, "capacity", bin_of(capacity), capacity)
             for name, age in ages.items():
                 self._add(kind, owner, name, age, size)
-        self._add("all", "", "age_size", (bin_of(size), ages["mtime"]), size)
-        over = "overhead_positive" if capacity >= size else "overhead_negative"
-        self._add("all", "", over, bin_of(abs(capacity - size)), abs(capacity - size))
-        self._add("all", "", "depth", depth, size)
-        self._add("all", "", "extension", ending, size)
-        self._add("all", "", "link_count", bin_of(found.st_nlink), size)
 
     def _add(self, kind: str, owner: Any, histogram: str, index: Any, weight: int) -> None:
         cell = self.cells.setdefault((kind, owner, histogram), {}).setdefault(index, [0, 0])
@@ -116,15 +91,14 @@ class Naive:
 
 def counted(tally: Any) -> dict[tuple[str, Any, str], Histogram]:
     """A tally in the same form."""
-    from ioweather.readers.scan.tally import entries_in, split_size_age, weight_in
+    from ioweather.readers.scan.tally import entries_in, weight_in
 
     found: dict[tuple[str, Any, str], Histogram] = {}
 
     def put(kind: str, owner: Any, histograms: Any) -> None:
         for name, cells in histograms.items():
             for index, cell in cells.items():
-                place = split_size_age(index) if name == "age_size" else index
-                found.setdefault((kind, owner, name), {})[place] = [entries_in(cell), weight_in(cell)]
+                found.setdefault((kind, owner, name), {})[index] = [entries_in(cell), weight_in(cell)]
 
     put("all", "", tally.histograms())
     for kind in ("uid", "gid"):

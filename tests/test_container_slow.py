@@ -74,7 +74,7 @@ def sources(folder: Path) -> Path:
     systems = ("manylinux_2_28", "manylinux_2_24", "manylinux2014")
     subprocess.run([*pip, "download", "--only-binary=:all:", "--python-version=3.11", "-d", to / "wheelhouse",
                     *(f"--platform={system}_{platform.machine()}" for system in systems),
-                    f"{wheel}[mysql]", "hatchling"], check=True)  # fmt: skip
+                    wheel, "hatchling"], check=True)  # fmt: skip
     return to
 
 

@@ -98,7 +98,7 @@ def _bound(requirement: str) -> tuple[str, str]:
 def _lower_bounds() -> dict[str, str]:
     """Name and version of everything in pyproject.toml that is needed to run, its extras too."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = (project["optional-dependencies"][name] for name in ("dask", "mysql"))
+    extras = (project["optional-dependencies"][name] for name in ("dask",))
     listed = [*project["dependencies"], *itertools.chain.from_iterable(extras)]
     return {name.lower(): version for name, version in (_bound(item) for item in listed)}
 

@@ -79,17 +79,15 @@ def test_its_own_tests_pass(installed, tmp_path):
 BUGS = {
     "fine": ("", "", ""),
     "negative": ("float(amount)", "-float(amount)", "value"),
-    "restart": ("is_reset = count < before", "is_reset = False", "restarts"),
     "endless": (
         "if found is None:",
         "while found is None:\n                    pass\n                if False:",
         "time",
     ),
-    "unbounded": ("at_ns = int", "rows = [*rows]; sum(row[5] for row in rows); at_ns = int", "growth"),
 }
 
 
-@pytest.mark.parametrize("name", [n if n in ("fine", "negative") else pytest.param(n, marks=pytest.mark.slow)
+@pytest.mark.parametrize("name", [n if n == "negative" else pytest.param(n, marks=pytest.mark.slow)
                                   for n in BUGS])  # fmt: skip
 def test_mistakes_planted_in_it_are_found(name, tmp_path, monkeypatch):
     old, new, expected = BUGS[name]
@@ -102,10 +100,10 @@ def test_mistakes_planted_in_it_are_found(name, tmp_path, monkeypatch):
     sample = tmp_path / "fsmon.log"
     sample.write_bytes(sample_lines(20))
     if not expected:
-        check_source(source, [sample], scaling=False)
+        check_source(source, [sample])
         return
     with pytest.raises(ChecksFailed, match=expected):
-        check_source(source, [sample], scaling=name == "unbounded", larger=lambda size: sample_lines(size // 90))
+        check_source(source, [sample])
 
 
 def cells_of(notebook: Path) -> list[str]:
@@ -181,7 +179,7 @@ def run_cells(notebook: Path, outputs: list[list[dict[str, object]]] | None = No
         if isinstance(last, ast.Expr) and value is not None:
             data = {"text/plain": repr(value)}
             if outputs is not None and os.environ.get("IOWEATHER_RECORD") and getattr(value, "charts", ()):
-                data["image/png"] = small_picture(exhibit_figure(value, "png", "light"))
+                data["image/png"] = small_picture(exhibit_figure(value, "png"))
             made.append({"data": data, "execution_count": None, "metadata": {}, "output_type": "execute_result"})
         if outputs is not None:
             outputs.append(made)

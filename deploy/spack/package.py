@@ -16,7 +16,6 @@ class PyIoweather(PythonPackage):
     version("main", branch="main")
 
     variant("dask", default=False, description="Work on the nodes of a cluster")
-    variant("mysql", default=False, description="Read LMT from a live MySQL server")
 
     depends_on("python@3.11:", type=("build", "run"))
     depends_on("py-hatchling@1.21:", type="build")
@@ -39,5 +38,3 @@ class PyIoweather(PythonPackage):
     with when("+dask"):
         depends_on("py-dask@2024.4.1:", type=("build", "run"))
         depends_on("py-distributed@2024.4.1:", type=("build", "run"))
-    with when("+mysql"):
-        depends_on("py-pymysql@1.1:", type=("build", "run"))

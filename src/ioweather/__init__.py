@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from ioweather._version import __version__ as __version__
-from ioweather.topics.catalogue import QUESTIONS, TITLES
+from ioweather.topics.catalogue import TITLES
 
 _PLACES = {
     "exhibits": "ioweather.ui.python_api",
@@ -28,7 +28,7 @@ __all__ = sorted(["__version__", *_PLACES, *TITLES])
 
 
 def __getattr__(name: str) -> Any:
-    if name in TITLES or (not name.startswith("_") and name not in _PLACES and name in QUESTIONS):
+    if name in TITLES:
         from ioweather.ui.python_api import function_of
 
         return globals().setdefault(name, function_of(name))

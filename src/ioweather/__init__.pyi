@@ -65,7 +65,6 @@ def job(
     paths: Literal["keep", "hash", "drop"] = ...,
     uid: int | None = ...,
     cluster: str | None = ...,
-    file: str | None = ...,
     detail: bool = ...,
     lake: Lake | str | os.PathLike[str] | None = ...,
     start: str | int | None = ...,
@@ -128,18 +127,6 @@ def runs(
 def storage(
     where: str | int | os.PathLike[str] | None = ...,
     *,
-    lake: Lake | str | os.PathLike[str] | None = ...,
-    start: str | int | None = ...,
-    end: str | int | None = ...,
-) -> Answer: ...
-def stripe(
-    size: str | int | os.PathLike[str],
-    *,
-    filesystem: str | None = ...,
-    mode: Literal["cache", "nocache"] | None = ...,
-    op: Literal["read", "write"] | None = ...,
-    targets: int | None = ...,
-    directory: str = ...,
     lake: Lake | str | os.PathLike[str] | None = ...,
     start: str | int | None = ...,
     end: str | int | None = ...,

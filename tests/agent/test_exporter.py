@@ -26,7 +26,7 @@ from ioweather.agent.status import (
     write_status,
 )
 from ioweather.ingestion.queue import collect_queue
-from ioweather.ui.web.lake_metrics import LakeState, _of_components, _of_users
+from ioweather.ui.web.lake_metrics import collect
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 NOW = 1_800_000_000_000_000_000
@@ -147,7 +147,7 @@ def judged(tmp_path):
 
 
 def test_rules_and_dashboard_use_metrics_that_exist(found, judged):
-    of_lake = (*_of_components(LakeState((), (), {}), 0), *_of_users({}, named=True), *judged)
+    of_lake = (*collect((), (), 0), *judged)
     exported = {name for name, _ in found} | {text.split()[2] for text in of_lake}
     rules = (DOCS / "prometheus/rules.yml").read_text()
     recorded = set(re.findall(r"record: (\S+)", rules))

@@ -23,7 +23,7 @@ OPERATIONS = ["read", "write", "write_sync", "stat", "file_read", "delete", "cre
 @pytest.fixture
 def prepared(tmp_path):
     heard = Heard()
-    made = Probe(str(tmp_path), SMALL, run_id="r1", host="n1", seed=1)
+    made = Probe(str(tmp_path), SMALL, run_id="r1", host="n1")
     made.prepare(heard)
     return made
 

@@ -10,7 +10,6 @@ import pytest
 from ioweather.agent import probe
 from ioweather.agent.probe import Sampler, SamplerSettings
 from ioweather.agent.sensor import Timing
-from ioweather.core.errors import SourceError
 from live_reporter import Heard
 
 SIZES = (8192, 65536, 3 << 20)
@@ -28,7 +27,7 @@ def run_all(source: Sampler) -> Heard:
 
 
 def test_every_size_mode_and_operation_once_a_round(tmp_path):
-    source = Sampler(str(tmp_path), SamplerSettings(SIZES, rounds=3), run_id="r", host="n1", seed=5)
+    source = Sampler(str(tmp_path), SamplerSettings(SIZES, rounds=3), run_id="r", host="n1")
     heard = run_all(source)
     found = Counter((row["request_bytes"], row["mode"], row["op"]) for row in heard.of("responses"))
     kinds = (("cache", "read"), ("cache", "write"), ("nocache", "read"), ("nocache", "write_sync"))
@@ -70,24 +69,6 @@ def test_it_rests(tmp_path, monkeypatch):
         now += 100
     assert busy / now <= 0.25
     assert busy / now > 0.2
-
-
-def test_osts_are_chosen_by_lfs(tmp_path, monkeypatch):
-    script = tmp_path / "bin" / "lfs"
-    script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/calls\ntouch "$6"\n')
-    script.chmod(0o755)
-    target = tmp_path / "target"
-    target.mkdir()
-    monkeypatch.setenv("PATH", f"{script.parent}:/usr/bin:/bin")
-    source = Sampler(str(target), SamplerSettings((8192,), modes=("cache",), rounds=1, osts=(0, 17)))
-    heard = run_all(source)
-    assert {row["component"] for row in heard.of("responses")} == {"OST0000", "OST0011"}
-    calls = (tmp_path / "calls").read_text().splitlines()
-    assert [call.split()[:5] for call in calls] == [["setstripe", "-c", "1", "-i", n] for n in ("0", "17")]
-    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
-    with pytest.raises(SourceError, match="lfs"):
-        Sampler(str(target), SamplerSettings((4096,), osts=(3,)), directory="other").prepare(Heard())
 
 
 def test_a_request_larger_than_the_buffers_moves_all_of_its_bytes(tmp_path):

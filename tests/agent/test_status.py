@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from error_kinds import source_error
 from ioweather.agent.status import (
     InFlight,
     Journal,
@@ -20,7 +21,7 @@ from ioweather.agent.status import (
     read_status,
     write_status,
 )
-from ioweather.core.errors import CorruptInput, DataUnavailable, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, DataUnavailable
 
 READ = OperationStatus(
     "read", 1 << 20, "nocache", ok_count=2, error_count=1, errors={"EIO": 1},
@@ -58,7 +59,7 @@ def test_absent_broken_and_foreign(tmp_path):
         with pytest.raises(CorruptInput):
             read_status(tmp_path)
     (tmp_path / "status.json").write_text('{"version": 99}')
-    with pytest.raises(UnsupportedVersion, match="99"):
+    with source_error("UnsupportedVersion", match="99"):
         read_status(tmp_path)
 
 

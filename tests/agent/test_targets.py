@@ -13,18 +13,14 @@ from ioweather.agent.probe import REQUEST_BYTES, ProbeSettings, TargetProbe
 from ioweather.core.errors import SourceError
 
 # Lustre cannot be had here: a program that answers as `lfs` of 2.15 does, and notes where files were placed. A target
-# whose number is in $LFS_CALLS.down takes nothing, $LFS_MDTS are the metadata targets.
+# whose number is in $LFS_CALLS.down takes nothing.
 _LFS = """#!/bin/sh
 down=$(cat "$LFS_CALLS.down" 2> /dev/null || echo none)
 if [ "$1" = osts ]; then
   printf "%s\\n" OBDS: "0: scratch-OST0000_UUID ACTIVE" "1: scratch-OST0001_UUID INACTIVE" \\
     "10: scratch-OST000a_UUID ACTIVE"
-elif [ "$1" = mdts ]; then
-  echo MDTS: && for mdt in $LFS_MDTS; do echo "$mdt: scratch-MDT000${mdt}_UUID ACTIVE"; done
-elif [ "$5" = "$down" ] || [ "$3" = "$down" ]; then
+elif [ "$5" = "$down" ]; then
   echo "error on ioctl: Input/output error" >&2 && exit 5
-elif [ "$1" = mkdir ]; then
-  echo "$@" >> "$LFS_CALLS" && mkdir "$4"
 else
   echo "$@" >> "$LFS_CALLS" && : > "$6"
 fi
@@ -88,38 +84,15 @@ def test_a_target_that_takes_no_file_is_said_and_found_again(lustre: Path, monke
 
 
 def test_no_target_at_all_is_an_error_that_says_why(lustre: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(targets, "osts_of", lambda _, kinds="osts": [(10, "scratch-OST000a")] * (kinds == "osts"))
+    monkeypatch.setattr(targets, "osts_of", lambda _: [(10, "scratch-OST000a")])
     (lustre.parent / "calls.down").write_text("10")
     with pytest.raises(SourceError, match=r"scratch-OST000a: .*Input/output error"):
         TargetProbe(str(lustre), run_id="r", host="here").prepare(Heard())
 
 
-@pytest.mark.parametrize("mdts", ["0", "0 1 2"])
-def test_each_metadata_target_has_a_folder_in_which_a_file_is_made_and_removed(
-    lustre: Path, monkeypatch: pytest.MonkeyPatch, mdts: str
-) -> None:
-    monkeypatch.setenv("LFS_MDTS", mdts)
-    source, heard = TargetProbe(str(lustre), run_id="r", host="here", system="scratch"), Heard()
-    numbers = mdts.split()
-    assert f"{2 + len(numbers)} targets" in source.prepare(heard).message
-    made = [line for line in (lustre.parent / "calls").read_text().splitlines() if line.startswith("mkdir")]
-    # With one there is nothing to choose, which not everybody may.
-    assert made == [f"mkdir -i {n} metadata-000{n}" for n in numbers if len(numbers) > 1]
-    for tick in range(2 * (2 + len(numbers))):
-        source.cycle(tick, heard)
-    rows = [row for row in heard.of("responses") if row["op"] in ("create", "delete")]
-    assert {row["component"] for row in rows} == {f"scratch-MDT000{n}" for n in numbers}
-    assert [row["op"] for row in rows] == ["create", "delete"] * (2 * len(numbers))
-    assert {(row["request_bytes"], row["mode"], row["status"]) for row in rows} == {(0, "nocache", "ok")}
-    source.finish(heard)
-    assert not [path for path in lustre.rglob("*") if path.name.startswith(("metadata-", "target-"))]
-
-
-def test_a_metadata_target_that_one_may_not_choose_is_said(lustre: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LFS_MDTS", "0 1 2")
-    (lustre.parent / "calls.down").write_text("2")
-    source, heard = TargetProbe(str(lustre), run_id="r", host="here", system="scratch"), Heard()
-    assert "no file could be created): scratch-MDT0002" in source.prepare(heard).message
+def test_a_file_system_that_does_not_place_files_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="does not report the targets"):
+        TargetProbe(str(tmp_path), run_id="r", host="here").prepare(Heard())
 
 
 _MFSFILEINFO = """#!/bin/sh
@@ -130,7 +103,7 @@ else echo "  copy 1: $server (status:VALID)"; fi
 """
 
 
-def test_a_server_that_stands_still_when_the_probe_begins_again_keeps_its_file(
+def test_a_moosefs_server_that_hangs_at_the_next_start_keeps_its_file(
     lustre: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = lustre.parent / "bin" / "mfsfileinfo"
@@ -138,14 +111,13 @@ def test_a_server_that_stands_still_when_the_probe_begins_again_keeps_its_file(
     program.chmod(0o755)
     monkeypatch.setenv("MFS_STALLED", str(lustre.parent / "stalled"))
     monkeypatch.setattr(targets, "file_system_of", lambda _: ("/mnt", "fuse.mfs"))
-    for _ in range(2):
-        source, heard = TargetProbe(str(lustre), ProbeSettings(keep_files=True), "r", host="here"), Heard()
+    for keep in (True, False):
+        source, heard = TargetProbe(str(lustre), ProbeSettings(keep_files=keep), "r", host="here"), Heard()
         source.prepare(heard)
-        assert list(source.placed.values()) == ["10.0.0.1:9422", "10.0.0.2:9422"]
+        for tick in range(2):
+            source.cycle(tick, heard)
+        assert [row["component"] for row in heard.of("responses")[::2]] == ["10.0.0.1:9422", "10.0.0.2:9422"]
+        assert len(list(lustre.rglob("target-*"))) == 2
         source.finish(heard)
         (lustre.parent / "stalled").touch()
-
-
-def test_a_file_system_that_does_not_place_files_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="does not report the targets"):
-        TargetProbe(str(tmp_path), run_id="r", host="here").prepare(Heard())
+    assert not [path for path in lustre.rglob("*") if path.is_file() and path.name.startswith(("target-", "placed"))]

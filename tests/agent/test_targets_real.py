@@ -1,11 +1,10 @@
-"""A real file system with several servers: one that is slowed is named within minutes, none when all are busy."""
+"""A real file system with several servers: one that is slowed is named within minutes."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -34,37 +33,16 @@ def named_after(spool: Path, lake: Path) -> list[str]:
     return [str(each.component) for each in ioweather.health(lake=lake).result.unhealthy]
 
 
-@contextmanager
-def all_busy(fs: MooseFS):
-    """Everybody writes, on all servers."""
-    with ExitStack() as until:
-        for number in range(6):
-            line = f"while :; do dd if=/dev/zero of={fs.mount}/busy{number} bs=1M count=4 conv=fsync; sleep 0.1; done"
-            process = subprocess.Popen(["sh", "-c", line], stderr=subprocess.DEVNULL)
-            until.callback(process.wait)
-            until.callback(process.kill)
-        yield
-
-
-def test_one_slowed_server_is_named_and_none_when_all_are_busy(tmp_path: Path) -> None:
+def test_one_slowed_server_is_named(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     with moosefs(tmp_path, servers=4) as fs:
         assert named_after(probe(fs, tmp_path / "quiet", 30), lake) == []
-        with lake_rows(lake) as rows:
-            assert rows == set(fs.servers), "every server is probed"
-        with all_busy(fs):
-            busy = probe(fs, tmp_path / "busy", 15)
-        assert named_after(busy, lake) == []
+        with ioweather.open_lake(lake).snapshot() as snapshot:
+            rows = snapshot.query("SELECT DISTINCT component FROM responses WHERE component IS NOT NULL").fetchall()
+        assert {row[0] for row in rows} == set(fs.servers), "every server is probed"
         sick, began = sorted(fs.servers)[1], time.monotonic()
         named: list[str] = []
         with fs.slowed(sick):
             while not named and time.monotonic() - began < 180:
                 named = named_after(probe(fs, tmp_path / f"slow{time.monotonic_ns()}", 20), lake)
         assert named == [sick]
-
-
-@contextmanager
-def lake_rows(lake: Path):
-    with ioweather.open_lake(lake).snapshot() as snapshot:
-        rows = snapshot.query("SELECT DISTINCT component FROM responses WHERE component IS NOT NULL").fetchall()
-    yield {row[0] for row in rows}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioweather.core.errors import UndatedInput
+from error_kinds import source_error
 from ioweather.core.units import (
     DAY_NS,
     HOUR_NS,
@@ -37,13 +37,13 @@ def test_iso_with_offset_needs_no_zone():
 
 
 def test_local_time_without_zone_is_refused():
-    with pytest.raises(UndatedInput, match="--zone"):
+    with source_error("UndatedInput", match="--zone"):
         parse_time_ns("2026-11-15T06:32:16")
     assert parse_time_ns("2026-07-01", BERLIN) == parse_time_ns("2026-06-30T22:00:00Z")
 
 
 def test_an_hour_that_does_not_exist_is_refused():
-    with pytest.raises(UndatedInput, match="does not exist"):
+    with source_error("UndatedInput", match="does not exist"):
         local_to_ns(dt.datetime(2026, 3, 29, 2, 30), BERLIN)
 
 
@@ -51,11 +51,11 @@ def test_the_doubled_hour_follows_the_order_of_samples():
     doubled = dt.datetime(2026, 10, 25, 2, 30)
     first = parse_time_ns("2026-10-25T00:30:00Z")
     second = first + HOUR_NS
-    with pytest.raises(UndatedInput, match="twice"):
+    with source_error("UndatedInput", match="twice"):
         local_to_ns(doubled, BERLIN)
     assert local_to_ns(doubled, BERLIN, after_ns=first - 60 * NS) == first
     assert local_to_ns(doubled, BERLIN, after_ns=first + 60 * NS) == second
-    with pytest.raises(UndatedInput):
+    with source_error("UndatedInput"):
         local_to_ns(doubled, BERLIN, after_ns=second + 1)
 
 

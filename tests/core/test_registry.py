@@ -83,7 +83,7 @@ def test_what_is_no_source_is_left_out(installed, caplog, monkeypatch, entries, 
     from ioweather.readers.reader_catalogue import SOURCES
 
     write_package(installed, "wrong-source", SOURCE_CODE, "ioweather.sources", entries)
-    monkeypatch.setattr(SOURCES, "_packages", None)
+    vars(SOURCES).pop("plugins", None)
     monkeypatch.setattr(SOURCES, "_left_out", {})
     assert not set(entries) & set(SOURCES)
     assert why in caplog.text

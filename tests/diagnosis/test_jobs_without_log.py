@@ -136,9 +136,9 @@ def test_as_of_a_time_only_jobs_that_had_ended_count(lake: Lake) -> None:
 
 def test_the_report_says_how_many_jobs_have_a_log(lake: Lake) -> None:
     (found,) = find(lake, [(0, 2**62)])
-    said = " ".join(director_sheet("here", found, found, found, []).sentences)
+    said = " ".join(director_sheet("here", found, found, []).sentences)
     assert "0 of 12 jobs (0%) have a Darshan log" in said
-    assert "Darshan" not in " ".join(director_sheet("here", *[replace(found, with_log=12)] * 3, []).sentences)
+    assert "Darshan" not in " ".join(director_sheet("here", *[replace(found, with_log=12)] * 2, []).sentences)
 
 
 def test_equal_ids_of_two_clusters_are_told_apart(lake: Lake) -> None:
@@ -257,7 +257,7 @@ def test_lists_and_reports_show_recorded_verdicts_of_jobs_without_a_log(lake: La
     assert isinstance(answer.result, WhyOutcome)
     assert [each.kind for each in answer.result.recorded] == ["unknown"]
     (found,) = find(lake, [(0, 2**62)])
-    said = " ".join(director_sheet("here", found, found, found, []).sentences)
+    said = " ".join(director_sheet("here", found, found, []).sentences)
     assert "The other jobs ran for 14 min." in said
     assert "12 of these jobs were judged by their run times: 0 were slow while storage was slow" in said
     tables = {table.name: table for table in operator_sheet(found).tables}

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-import ioweather
 from ioweather.core.facility import Owner
 from ioweather.core.tables import TABLES
 from ioweather.core.units import NS
-from ioweather.diagnosis.job import job_screen
 from ioweather.facts.accounting import latest_quotas
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.ui.web.app import create_app
@@ -53,19 +51,6 @@ def test_the_newest_row_of_each_owner_counts_and_no_limit_is_not_full(lake: Lake
     with lake.snapshot() as snapshot:
         found = [(each.filesystem, each.owner, each.full_ratio) for each in latest_quotas(snapshot)]
     assert found == [("scratch", "ada", 0.95), ("scratch", "hpc", 0.5), ("scratch", "bob", None)]
-
-
-def test_a_job_shows_the_quotas_of_its_user_and_warns_where_one_is_nearly_full(lake: Lake) -> None:
-    full, roomy = ioweather.job(1, lake=lake), ioweather.job(2, lake=lake)
-    (group,) = (group for group in full.facts if group.name == "quota")
-    assert [(fact.label, fact.value, fact.share, fact.note) for fact in group.facts] == [
-        ("scratch", 95.0 * GIB, 0.95, "of 100 GiB")
-    ]
-    (warning,) = (each.text for each in full.findings if each.name == "quota")
-    assert warning.startswith("ada has used 95% of the quota on scratch")
-    assert warning in [getattr(block, "text", None) for block in job_screen(full, {"job": "1"})]
-    assert not [each for each in roomy.findings if each.name == "quota"]
-    assert "no limit" in [fact.note for group in roomy.facts if group.name == "quota" for fact in group.facts]
 
 
 def test_a_user_sees_the_own_quotas_and_those_of_groups(lake: Lake) -> None:

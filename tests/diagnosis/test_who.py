@@ -10,7 +10,7 @@ import pytest
 
 from ioweather.core.contracts import ALL_TIME
 from ioweather.core.errors import DataUnavailable, UsageError
-from ioweather.core.facility import FileSystem, Owner
+from ioweather.core.facility import Owner, _FileSystem
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.units import MINUTE_NS
 from ioweather.diagnosis.blame import shortest_half
@@ -39,7 +39,7 @@ def test_logs_on_another_file_system_explain_no_traffic(lake: Lake) -> None:
         every = read_activity(snapshot, "scratch", ALL_TIME)
         counted = sum(v.read_bytes + v.write_bytes for v in every.volumes if v.known_by == "servers")
         moved = sum(v.read_bytes + v.write_bytes for v in every.volumes)
-        snapshot.facility = replace(snapshot.facility, filesystems=(FileSystem("other", mounts=("/scratch",)),))
+        snapshot.facility = replace(snapshot.facility, filesystems=(_FileSystem("other", mounts=("/scratch",)),))
         elsewhere = read_activity(snapshot, "scratch", ALL_TIME)
     assert every.known_ratio is not None
     assert elsewhere.known_ratio == pytest.approx(every.known_ratio * counted / moved)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ioweather.core.tables import TABLES
 from ioweather.facts.server_io import OperationTotals, server_io
-from ioweather.ingestion.ingest import ingest
-from ioweather.job_io.job_page import server_answer
-from ioweather.lake.lake import open_lake
-from ioweather.ui.cli.main import run
+from ioweather.job_io.job_page import draw_server_exhibits, server_facts
 
 NS = 10**9
 TABLE = TABLES["job_operations"]
@@ -44,7 +39,7 @@ def test_amounts_by_operation_and_target():
         "open": OperationTotals(9, 0),
     }
     assert found.targets == {"fs1-OST0000": OperationTotals(17, 8 << 20), "fs1-OST0001": OperationTotals(2, 2 << 20)}
-    assert (found.start_ns, found.end_ns, found.job_ids, found.uids) == (90 * NS, 200 * NS, (7,), ())
+    assert (found.start_ns, found.end_ns, found.systems) == (90 * NS, 200 * NS, ("fs1",))
     assert (found.read_bytes, found.write_bytes, found.restarted_rows) == (2 << 20, 8 << 20, 0)
     assert server_io(frame()) is None
 
@@ -74,37 +69,15 @@ def test_times_and_sizes_where_servers_count_them():
     assert found.operations["write"] == OperationTotals(8, 8 << 20, 3.0, {4096: 3, 1048576: 5})
     assert found.operations["read"] == OperationTotals(2, 2 << 20)
     assert found.times == ((100 * NS, 160 * NS, 2 << 20, 5 << 20), (160 * NS, 200 * NS, 0, 3 << 20))
-    answer = server_answer("7", found, detail=True)
-    names = {exhibit.id for exhibit in answer.exhibits}
+    names = {exhibit.id for exhibit in draw_server_exhibits(found)}
     assert names == {"job.server_timeline", "job.server_operations", "job.server_targets", "job.server_sizes"}
-    assert {fact.name for group in answer.facts for fact in group.facts} >= {
+    assert {fact.name for group in server_facts(found) for fact in group.facts} >= {
         "read_request_bytes",
         "write_request_bytes",
     }
     many = server_io(frame(*(row(60 * i, 60 * i + 60, 1) for i in range(1000))))
     assert many is not None
-    (chart,) = server_answer("7", many, detail=True).exhibits[0].charts
+    (chart,) = next(iter(draw_server_exhibits(many))).charts
     assert len(chart.table.rows) <= 2 * 400
     moved = sum(rate for _, direction, rate in chart.table.rows if direction == "written")
     assert moved == pytest.approx(len(chart.table.rows) / 2 * (1 << 20) / 60)
-
-
-def test_job_without_a_log_shows_what_the_servers_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    def looked(seconds: int, writes: int) -> str:
-        return (
-            f"obdfilter.fs1-OST0000.job_stats=\njob_stats:\n- job_id:          4711\n  snapshot_time:   {seconds}\n"
-            f"  write_bytes:     {{ samples: {writes}, unit: bytes, min: 1, max: 1, sum: {writes << 20} }}\n"
-        )
-
-    lake = open_lake(tmp_path / "lake", create=True)
-    (tmp_path / "jobs.txt").write_text(looked(1_700_000_000, 5) + looked(1_700_000_060, 21))
-    assert ingest(lake, [tmp_path / "jobs.txt"]).rows_added["job_operations"] == 1
-    assert run(["job", "4711", "--lake", str(lake.root)]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "Job 4711 read 0 B and wrote 16 MiB on 1 target of fs1" in shown
-    assert run(["job", "4711", "--json", "--lake", str(lake.root)]) == 0
-    result = json.loads(capsys.readouterr().out)["result"]
-    assert (result["logs"], result["write_bytes"], result["processes"], result["job_id"]) == (0, 16 << 20, None, 4711)
-    assert run(["job", "4712", "--lake", str(lake.root)]) == 1
-    assert run(["sql", "SELECT job_key, sum(bytes) AS b FROM job_operations GROUP BY 1", "--lake", str(lake.root)]) == 0
-    assert "4711" in capsys.readouterr().out

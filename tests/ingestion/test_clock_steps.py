@@ -12,7 +12,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput
 from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, NS
-from ioweather.ingestion.reading import Cadence, Reading, _leave_out_long_rows, read_batch
+from ioweather.ingestion.reading import Cadence, Reading, _noted, read_batch
 from ioweather.readers.prometheus.mapping import Amounts, Mappings
 
 UTC = ReadContext(zone=ZoneInfo("UTC"), host="h")
@@ -98,7 +98,7 @@ def test_a_gap_of_a_pushed_counter_is_no_traffic() -> None:
     assert frame.array("value").tolist() == [5.0, 5.0]
 
 
-def test_the_bound_is_of_each_metric_and_learned_over_frames() -> None:
+def test_the_bound_is_of_each_metric_and_from_its_first_frame() -> None:
     def frame(*intervals: int, metric: str = "read_bytes"):
         columns = {"start_ns": T0 * NS, "interval_ns": [i * NS for i in intervals], "system": "s",
                    "component_kind": "ost", "component": "c", "metric": metric, "value": 1.0, "quality": 0}  # fmt: skip
@@ -106,13 +106,11 @@ def test_the_bound_is_of_each_metric_and_learned_over_frames() -> None:
 
     def kept(*frames) -> list[int]:
         cadence = Cadence()
-        for each in frames:
-            cadence.learn(each)
         return [cadence.leave_out_long(each).rows for each in frames]
 
     assert kept(frame(30, 30, 301, 300)) == [3]
     assert kept(frame(3000, metric="write_bytes"), frame(30, 30, 300)) == [1, 3]
-    assert kept(frame(3000), frame(30, 30, 30, 300), frame(301)) == [0, 4, 0], "whichever comes first"
+    assert kept(frame(30, 30, 30, 3000), frame(301), frame(300)) == [3, 0, 1]
     assert kept(frame(5, 5, 5, 60)) == [4]
 
 
@@ -127,5 +125,5 @@ def test_rows_before_an_error_stay() -> None:
 
     found = []
     with pytest.raises(CorruptInput):
-        found.extend(_leave_out_long_rows(pieces(), Cadence(), []))
+        found.extend(_noted(pieces(), Cadence(), []))
     assert found == [("series", frame)]

@@ -109,7 +109,7 @@ CATCH_UP = Scenario(
     "catch-up",
     lambda commands, at: finished_runs(at.beside / "logs"),
     # All cases read the same logs: a copy counts as just written.
-    lambda at: ["ingest", "--watch", _template(at) / "logs", "--once", "--lake", at.here / "lake", "--no-accounting"],
+    lambda at: ["ingest", "--watch", _template(at) / "logs", "--once", "--lake", at.here / "lake"],
     catch_up_state,
 )
 WRITERS = (*SCENARIOS[:2], *SCENARIOS[3:4], *SCENARIOS[5:], FORGET, RETENTION, SCAN, CATCH_UP)

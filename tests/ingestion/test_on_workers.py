@@ -1,10 +1,9 @@
 """What runs on workers gives what one process gives, to the last bit: ingest, exhibits,
-report, scan. Workers are processes of this machine, or of a Dask cluster."""
+scan. Workers are processes of this machine, or of a Dask cluster."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from contextlib import ExitStack
 from dataclasses import replace
@@ -22,7 +21,6 @@ from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import LAPTOP
 from ioweather.studies.pat19 import matrices
 from ioweather.topics.analyse import make_exhibits
-from ioweather.ui.report import write
 from lake_contents import contents
 from made_once import made_once
 from scan_trees import counted, runs_tree
@@ -99,15 +97,6 @@ def test_exhibits(alone, exhibits_alone, workers):
     assert said(there) == said(exhibits_alone)
     assert seen[-1][0] == seen[-1][1]
     assert "climate: part 3 of 5" in [what for _, _, what in seen]
-
-
-@pytest.mark.parametrize("workers", ["processes"], indirect=True)
-def test_a_report(alone, exhibits_alone, workers, tmp_path):
-    """None of it from what is kept."""
-    _, lake = alone
-    lake = open_lake(shutil.copytree(lake.root, tmp_path / "lake", ignore=shutil.ignore_patterns("exhibits")))
-    there = write.gather(lake, only=QUICK, executor=workers)
-    assert sorted(said(there.made)) == sorted(said(exhibits_alone[: len(QUICK)]))
 
 
 @pytest.mark.parametrize("workers", ["processes"], indirect=True)  # on Dask: lake/test_dask_cluster

@@ -148,7 +148,7 @@ def test_unknown_select_names_the_shipped_ones(tmp_path: Path, capsys: pytest.Ca
     file.write_text(LFS_DF)
     command = ["ingest", "--lake", str(tmp_path / "lake"), "--as", "series", "--select", "lfs-df", str(file)]
     assert run(command) == 2
-    assert "collectd, fsstats, ldms, lfs_df, lfs_quota, mmdf, mmrepquota" in capsys.readouterr().err
+    assert "collectd, fsstats, gpfs_policy, ldms, lfs_df, lfs_quota, mmdf, mmrepquota" in capsys.readouterr().err
 
 
 LUSTRE = (
@@ -371,3 +371,31 @@ def test_shipped_select_reads_sizes_and_ages_of_fsstats(tmp_path: Path) -> None:
 def test_a_changed_report_of_fsstats_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert read_report(tmp_path, report().replace("\n0,2,3,", "\n0,2,30,"))[0] == 1
     assert "cut or changed" in " ".join(capsys.readouterr().out.split())
+
+
+POLICY = """\
+{first}12 1 0 size=1048576 kb=1024 mtime=2010-03-25 10:00:00 atime=2010-03-25 11:00:00.250000 uid=1001 gid=7 nlink=1 mode=-rw-r--r-- -- /gpfs/a/x.h5
+13 1 0 size=10 kb=0 mtime=2010-01-01 00:00:00.500000 atime=2010-03-25 11:00:00 uid=1002 gid=7 nlink=2 mode=-rw-r--r-- -- /gpfs/a/two -- dashes
+13 1 0 size=10 kb=0 mtime=2010-01-01 00:00:00.500000 atime=2010-03-25 11:00:00 uid=1002 gid=7 nlink=2 mode=-rw-r--r-- -- /gpfs/b/again
+14 1 0 size=3862 kb=0 mtime=2010-01-01 00:00:00 atime=2010-03-25 11:00:00 uid=1002 gid=7 nlink=2 mode=drwxr-xr-x -- /gpfs/b
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("first", ["", "<3> "])
+def test_a_gpfs_policy_list(tmp_path: Path, first: str) -> None:
+    lake, listed = tmp_path / "lake", tmp_path / "list.all"
+    listed.write_text(POLICY.format(first=first) + "15 1 0 size=1 kb=0 uid=5 -- %2Fgpfs%2Fa%2Fwith%20blank\n")
+    how = ["--as", "scan_entries", "--select", "gpfs_policy", "--start", "2010-03-25T12:00:00-05:00"]
+    assert run(["ingest", "--lake", str(lake), *how, str(listed)]) == 1  # its times are local
+    assert run(["ingest", "--lake", str(lake), *how, "--zone", "America/Chicago", str(listed)]) == 0
+    with open_lake(lake).snapshot() as snapshot:
+        (scan,) = snapshot.frame("scans").records()
+        paths = {row["path"] for row in snapshot.frame("scan_entries").records()}
+        ages = {row["bin"]: row["count"] for row in snapshot.frame("scan_bins").records()
+                if (row["owner_kind"], row["histogram"]) == ("all", "mtime")}  # fmt: skip
+    assert (scan["file_count"], scan["directory_count"], scan["linked_file_count"]) == (3, 1, 1)
+    assert (scan["file_bytes"], scan["capacity_bytes"], scan["root"]) == (1048587, 1 << 20, "/gpfs")
+    assert paths >= {"/gpfs/a/two -- dashes", "/gpfs/a/with blank"}
+    assert ages == {"0": 1, "7": 1}  # 2 hours; 83 days
+    listed.write_text("hello\n")
+    assert run(["ingest", "--lake", str(lake), *how, "--zone", "UTC", str(listed)]) == 1

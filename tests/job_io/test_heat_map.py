@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.job_io.heat_map import (
-    HeatMap,
     Operations,
     Resolution,
     make_heat_maps,
@@ -100,7 +99,3 @@ def test_no_byte_is_lost_and_each_lies_where_a_slow_count_puts_it(operations, ro
     assert np.abs(heat.read_bytes - expected[0]).max() <= 1e-6 * total
     assert np.abs(heat.write_bytes - expected[1]).max() <= 1e-6 * total
     assert heat.total_bytes == pytest.approx(sum(length for _, _, length, _, _ in listed), rel=1e-6, abs=1e-3)
-
-
-def of(module, moved):
-    return HeatMap(module, "heat map", 2, 1, 1.0, np.full((2, 2), moved / 4), np.zeros((2, 2)))

@@ -8,7 +8,6 @@ import pytest
 from ioweather.core.tables import TABLES
 from ioweather.core.units import names_of
 from ioweather.facts.job_metrics import file_records
-from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.job_page import INTERFACES, counters_of, usages
 from ioweather.job_io.view import view_of_log
 from ioweather.readers.darshan.format import NATIVE, fixed_dtype
@@ -18,7 +17,7 @@ from planted_logs import MIB, write_climate
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory):
-    view = view_of_log(write_climate(tmp_path_factory.mktemp("logs") / "a.darshan"), "keep", SCREEN)
+    view = view_of_log(write_climate(tmp_path_factory.mktemp("logs") / "a.darshan"), "keep")
     return {usage.name: usage for usage in usages(file_records(view.applications, view.files), view.log)}
 
 

@@ -1,4 +1,4 @@
-"""Processes without MPI as one run; one file of a job; targets."""
+"""Processes without MPI as one run; targets."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from ioweather.core.errors import DataUnavailable
 from ioweather.core.tables import concat
 from ioweather.job_io.advisor.advise import advise
-from ioweather.job_io.view import FEWEST_LOGS, are_one_run, as_one_run, only_files, target_exhibit
+from ioweather.job_io.view import FEWEST_LOGS, are_one_run, as_one_run, target_exhibit
 from planted_advice import LARGE, SMALL, own, requests, striped, view_of
 from planted_logs import NS, START
 
@@ -43,7 +42,6 @@ def test_logs_of_single_processes_are_one_run(tmp_path):
 
 def test_a_file_for_every_sample_is_seen_over_all_loaders(tmp_path):
     advised = advise(loaders(tmp_path, 8))
-    assert (advised.as_one, advised.runs) == (True, 8)
     found = {advice.name: advice for advice in advised.patterns}
     assert found["small_files"].evidence.startswith("200 files under 1 MiB")
     assert "webdataset" in found["small_files"].fix_lines[0]
@@ -59,17 +57,6 @@ def test_others_stay_what_they_are(tmp_path, count, apart):
     assert as_one_run(view) is view
 
 
-def test_one_file_as_if_there_were_no_others(tmp_path):
-    rows = [own(0, file=1, **requests("WRITE", 4000, SMALL, 20.0)), own(0, file=2, **requests("READ", 9, LARGE, 5.0))]
-    view = view_of(tmp_path / "a.darshan", {"POSIX": rows}, 1)
-    one = only_files(view, "file.1")
-    assert one.job_io.records()[0]["io_seconds"] == 20.0
-    assert only_files(view, "/scratch/*").files.rows == 2
-    assert "small_requests" not in {a.name for a in advise(only_files(view, "*.2")).patterns}
-    with pytest.raises(DataUnavailable, match="No file of this job matches"):
-        only_files(view, "nothing*")
-
-
 def test_what_each_target_got(tmp_path):
     view = view_of(
         tmp_path / "a.darshan",
@@ -77,6 +64,5 @@ def test_what_each_target_got(tmp_path):
     )  # fmt: skip
     (exhibit,) = target_exhibit(view)
     assert sorted(exhibit.tables[0].rows) == [("0", 1, 0, 4 * LARGE, 2.0), ("1", 1, 0, 4 * LARGE, 2.0)]
-    assert list(target_exhibit(only_files(view, "file.1"))) == [exhibit]
     plain = view_of(tmp_path / "b.darshan", {"POSIX": [own(0, **requests("WRITE", 8, LARGE, 4.0))]}, 1)
     assert list(target_exhibit(plain)) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ioweather.core.results import Exhibit, ResultTable, to_jsonable
-from ioweather.job_io.heat_map import PAGE
 from ioweather.job_io.job_page import page_exhibits
 from ioweather.job_io.view import view_of_log
 from planted_logs import MIB, write_climate
@@ -13,12 +12,12 @@ from planted_logs import MIB, write_climate
 
 @pytest.fixture(scope="module")
 def climate(tmp_path_factory):
-    return view_of_log(write_climate(tmp_path_factory.mktemp("logs") / "a.darshan", partial=("STDIO",)), "keep", PAGE)
+    return view_of_log(write_climate(tmp_path_factory.mktemp("logs") / "a.darshan", partial=("STDIO",)), "keep")
 
 
 @pytest.fixture(scope="module")
 def page(climate) -> dict[str, Exhibit]:
-    made = {exhibit.id: exhibit for exhibit in page_exhibits(climate)}
+    made = {exhibit.id: exhibit for exhibit in page_exhibits(climate, climate.log)}
     to_jsonable(tuple(made.values()))
     return made
 

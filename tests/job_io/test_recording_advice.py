@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from ioweather.job_io.advisor.advise import advise, advised_answer
-from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.summary import job_answer, recording_advice
 from ioweather.job_io.view import view_of_log
 from ioweather.readers.darshan.log import Module
@@ -35,7 +34,7 @@ def mdtest(path, *, files=MADE, named=True, size=0):
     names = {i: f"/scratch/mdtest/dir.{i % 7}/file.mdtest.{i:07d}" for i in range(1, last + 1)}
     job = JOB._replace(nprocs=PROCESSES, end_ns=START + 1000 * NS, exe="mdtest -n 5000")
     write_log(path, job, {"POSIX": Module("POSIX", 4, True, made)}, names)
-    return view_of_log(path, "keep", SCREEN)
+    return view_of_log(path, "keep")
 
 
 def said(view) -> list[str]:
@@ -80,7 +79,7 @@ def test_files_without_a_record_make_a_log_incomplete_though_no_module_says_so(t
     made["POSIX_BYTES_WRITTEN"], made["POSIX_F_WRITE_TIME"] = 200 << 20, 10.0
     path = tmp_path / "trimmed.darshan"
     write_log(path, JOB._replace(nprocs=4), {"POSIX": made}, {i: f"/scratch/out.{i}" for i in range(1, 5)})
-    view = view_of_log(path, "keep", SCREEN)
+    view = view_of_log(path, "keep")
     assert view.incomplete
     texts = said(view)
     assert any(text.startswith("The log is incomplete: 3 files have a name but no record") for text in texts)

@@ -11,7 +11,6 @@ from planted_jobs import GIB, planted
 
 from ioweather.core.results import Answer, Fact, to_jsonable
 from ioweather.core.tables import TABLES, concat
-from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.summary import job_answer, notes
 from ioweather.job_io.view import JobView, main_run_of, view_of_log
 from ioweather.readers.darshan.format import NATIVE, fixed_dtype
@@ -20,7 +19,7 @@ from planted_logs import MIB, NS, START, write_climate
 
 
 def view(path, paths="keep") -> JobView:
-    return view_of_log(path, paths, SCREEN)
+    return view_of_log(path, paths)
 
 
 def fact(answer: Answer, label: str) -> Fact:
@@ -112,7 +111,6 @@ def test_a_job_with_several_runs_is_shown_by_the_one_with_the_most_io_time(tmp_p
         "This is run 1 of 2 of the job, the one with the most I/O time. All runs together: 19.5 s of I/O, "
         "4.00 MiB read, 24 MiB written."
     )
-    assert "Heat map: not stored in the lake, but the log may contain one." in texts
 
 
 def test_paths_can_be_hidden(tmp_path):

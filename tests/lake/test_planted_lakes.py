@@ -57,7 +57,7 @@ def test_up_refuses_a_planted_lake(place, uid):
     victim = victim_of(place, uid)
     place.plant(f"mkdir x; ln -s {victim} x/tables; ln -s {victim}/thesis.tex x/.lake.json.1")
     before = facts_of(victim), facts_of(place.shared)
-    done = place.ioweather(uid, "up", place.home(uid), "--lake", place.shared / "x", "--for", "1s", "--no-demo",
+    done = place.ioweather(uid, "up", place.home(uid), "--lake", place.shared / "x", "--for", "1s",
                            "--port", "0")  # fmt: skip
     assert done.returncode == 2
     assert "Nothing was written" in done.stderr or "every user can write to it" in done.stderr
@@ -73,7 +73,7 @@ def test_up_refuses_a_planted_folder_of_the_probe(place, uid):
     before = facts_of(victim), facts_of(place.shared)
     for seconds in (3, 20):  # a busy machine needs longer until the probe looks at its folder
         done = place.ioweather(uid, "up", place.shared, "--lake", place.home(uid) / "lake", "--for", f"{seconds}s",
-                               "--no-demo", "--port", "0")  # fmt: skip
+                               "--port", "0")  # fmt: skip
         if f"belongs to uid {MALLORY}" in done.stdout + done.stderr:
             break
     else:

@@ -251,7 +251,7 @@ def test_metrics_of_a_running_agent_and_a_kill(place, begin, run):
     spool, target = place / "live", place / "live-probed"
     target.mkdir()
     port = free_port()
-    measuring = begin("probe", target, *QUICK[:-1], "1min", "--spool", spool, "--name", "mine", "--seed", "1")
+    measuring = begin("probe", target, *QUICK[:-1], "1min", "--spool", spool, "--name", "mine")
     exporting = begin("agent", "export", "--spool", spool, "--port", port)
     try:
         for _ in range(100):
@@ -302,7 +302,6 @@ def test_a_probe_prints_rows_and_samples_by_size(place, run):
         (here, (place / "none", *QUICK), "not a directory"),
         (here, (target, "--sizes", "7"), "multiple of 4096"),
         (run, (target, "--paper", "--for", "1s"), "free"),
-        (run, (target, "--sizes", "8KiB", "--osts", "0"), "lfs"),
         (run, (target, "--require-mount", place / "mnt", *QUICK), "is not mounted"),
     ):
         done = program("probe", *arguments)

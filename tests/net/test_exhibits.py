@@ -17,7 +17,7 @@ def test_exhibit(command, name: str) -> None:
     compare("exhibits", name, {"exit": code, "json": printed})
 
 
-@pytest.mark.parametrize("suffix", ["svg", "png", "pdf", "csv", "md", "tex", "html", "json"])
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf", "csv", "tex", "html", "json"])
 def test_exhibit_as_a_file(command, tmp_path, suffix: str) -> None:
     out = tmp_path / f"figure.{suffix}"
     code, _ = command("show", "pat19.fig5", "--out", out, as_json=False)

@@ -197,7 +197,7 @@ def test_watch(on, root, facility, tmp_path, monkeypatch) -> None:
     assert first["rows_added"]["jobs"] == 1
     code, second = on("ingest", "--watch", logs, "--once", "--json")
     assert (code, second["read"], second["known"], second["rows_added"]) == (0, 0, 0, {})
-    code, third = on("ingest", "--watch", logs, "--once", "--all", "--no-accounting", "--json")
+    code, third = on("ingest", "--watch", logs, "--once", "--all", "--json")
     assert (third["read"], third["known"]) == (0, first["read"])
     assert rows_of(root)["applications"] == first["read"]
     assert on("ingest", "--once", logs)[0] == 2

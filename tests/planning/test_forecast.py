@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from ioweather.core.facility import Facility, Window
+from ioweather.core.facility import Facility, _Window
 from ioweather.core.units import DAY_NS, HOUR_NS, MIB, MINUTE_NS, parse_time_ns
 from ioweather.planning.forecast_model import HORIZONS_NS, History, forecast_answer, without_maintenance
 
@@ -53,7 +53,7 @@ def test_a_planted_series_is_forecast_by_the_better_of_both():
     assert any("up to 30 minutes ahead" in finding.text for finding in answer.findings)
     # The daily wave is a reason to choose the hour.
     assert any("hours differ" in finding.text for finding in answer.findings)
-    assert [exhibit.id for exhibit in answer.exhibits] == ["forecast", "forecast.start"]
+    assert [exhibit.id for exhibit in answer.exhibits] == ["forecast"]
 
 
 @pytest.mark.parametrize("kind", ["white noise", "random walk"])
@@ -75,7 +75,7 @@ def test_too_short_a_history_says_what_is_needed(windows):
 
 
 def test_maintenance_is_neither_input_nor_truth():
-    facility = Facility(maintenance=(Window(START + DAY_NS, START + DAY_NS + HOUR_NS + 1),))
+    facility = Facility(maintenance=(_Window(START + DAY_NS, START + DAY_NS + HOUR_NS + 1),))
     seen = without_maintenance(History(*LOAD, START, FIVE, np.ones(600)), facility)
     assert np.flatnonzero(np.isnan(seen.values)).tolist() == list(range(288, 301))
 

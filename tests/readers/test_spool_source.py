@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from error_kinds import source_error
 from ioweather.agent.sensor import Operation, Origin, Timing, event_row, response_row, unfinished_row
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, UnsupportedVersion
+from ioweather.core.errors import CorruptInput
 from ioweather.readers.segments import SPOOL
 
 HEADER = json.dumps({"ioweather_spool": 1, "host": "n1", "boot_id": "b", "run_id": "r"})
@@ -90,5 +91,5 @@ def test_what_does_not_fit_is_refused_with_its_line(tmp_path, row, message):
 @pytest.mark.parametrize("version", [0, 2, "1", None])
 def test_other_versions_are_refused(tmp_path, version):
     header = json.dumps({"ioweather_spool": version})
-    with pytest.raises(UnsupportedVersion, match="version"):
+    with source_error("UnsupportedVersion", match="version"):
         read(write(tmp_path / "s", SERIES, header=header))

@@ -17,7 +17,6 @@ import pytest
 from ioweather.core.errors import UsageError
 from ioweather.simulate.generate import generate, read_manifest
 from ioweather.simulate.presets import LAPTOP, for_days, preset_named
-from ioweather.simulate.world import make_programs
 
 DAY_ONE, DAY_TWO = "2026-03-02", "2026-03-03"
 
@@ -107,31 +106,19 @@ def test_the_manifest_is_read_back_and_strangers_are_refused(small_facility, tmp
         generate(LAPTOP, tmp_path)
 
 
-def test_long_runs_save_their_state_at_regular_times():
-    preset = preset_named("cluster-checkpoints")
-    saving = [
-        p for p in make_programs(preset, 3) if p.kind in ("checkpoint_shared", "checkpoint_per_process", "aggregated")
-    ]
-    every = np.array([program.compute_seconds / program.steps for program in saving])
-    assert min(program.steps for program in saving) >= 4
-    assert 0.7 < np.median(every) / preset.checkpoint_seconds < 1.4
-    usual = {p.name: p for p in make_programs(preset_named("cluster"), 3)}
-    assert max(program.steps for program in usual.values()) <= 5
-
-
-def test_a_second_file_system_has_its_own_servers_and_runs_and_may_be_unmonitored(tmp_path):
-    preset = for_days(preset_named("laptop-two-filesystems"), 1)
+def test_an_unmonitored_second_file_system_has_its_own_servers_and_runs(tmp_path):
+    preset = for_days(preset_named("intrepid"), 1)
     small = {"jobs": 8, "probe_seconds": 3600, "sampler_seconds": 0, "scan_files": 50, "detail_day": None}
-    preset = replace(preset, **small, beside=replace(preset.beside, **small, monitored=False))
+    preset = replace(preset, **small, beside=replace(preset.beside, **small))
     made = generate(preset, tmp_path / "two", seed=3)
     facility = tomllib.loads(made.facility.read_text())
-    scratch, project = facility["filesystem"]["scratch"], facility["filesystem"]["project"]
-    assert (len(scratch["servers"]), len(project["servers"])) == (8, 4)
-    assert not scratch["servers"].keys() & project["servers"].keys()
-    accounts = [made.data / "sacct.txt", made.data / "project" / "sacct.txt"]
+    scratch, home = facility["filesystem"]["scratch"], facility["filesystem"]["home"]
+    assert (len(scratch["servers"]), len(home["servers"])) == (16, 4)
+    assert not scratch["servers"].keys() & home["servers"].keys()
+    accounts = [made.data / "sacct.txt", made.data / "home" / "sacct.txt"]
     rows = [row for path in accounts for row in csv.DictReader(path.read_text().splitlines(), delimiter="|")]
     assert {row["Cluster"] for row in rows} == set(facility["clusters"])
     assert len({row["JobID"] for row in rows}) == len(rows) == 16
     assert len(list(made.data.rglob("*.darshan"))) == made.logs
     assert truth(made, "SELECT count(DISTINCT id) = count(*) FROM truth WHERE kind IN ('run', 'incident')") == [(True,)]
-    assert sorted(path.name for path in (made.data / "project").iterdir()) == ["darshan", "sacct.txt"]
+    assert sorted(path.name for path in (made.data / "home").iterdir()) == ["darshan", "sacct.txt"]

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from ioweather.core.facility import Facility, FileSystem
+from ioweather.core.facility import Facility, _FileSystem
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import MINUTE_NS, datetime_to_ns, ns_to_datetime
 from ioweather.stats.system_grid import (
@@ -70,7 +70,7 @@ def test_steps_above_the_peak_of_the_file_system_are_not_real() -> None:
     values = [(i, metric, 60.0, 1.0) for i in range(4) for metric in ("read_bytes", "write_bytes")]
     values[3] = (1, "write_bytes", 660.0, 1.0)
     recorded = steps_of(rollup(values), ("read_bytes", "write_bytes"), STEP, (0, 0))
-    scratch = FileSystem("scratch", peak_bytes_per_s=10.0)
+    scratch = _FileSystem("scratch", peak_bytes_per_s=10.0)
     steps = without_impossible(recorded, Facility(filesystems=(scratch,)), "scratch")
     assert steps.usable.tolist() == [True, False, True, True]
     assert dict(steps.excluded) == {"above the system peak": 1}

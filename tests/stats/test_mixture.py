@@ -14,7 +14,7 @@ from ioweather.core.frames import Floats
 from ioweather.facts.response_samples import parameter_estimates
 from ioweather.stats.families import Law, Mixture
 from ioweather.stats.mixture import HeadName, MixtureFit, fit_mixture, fits_no_better
-from ioweather.stats.order_statistics import MaximumOf
+from ioweather.stats.order_statistics import slowest_of
 from ioweather.stats.tail_fits import sample_of, truncated_head
 
 PLANTED = Mixture(Law("truncated_normal", 1.0, 0.12, 1.3), Law("power_law", 1.3, 3.0), 0.15)
@@ -142,7 +142,7 @@ def test_hostile_samples_get_a_finite_answer(kind: str, n: int) -> None:
     for pair in fit.pairs:
         assert 0 <= pair.ks <= 1
         assert not math.isnan(pair.aic)
-    slowest = MaximumOf(fit.distribution, 64).quantile(np.array([0.1, 0.5, 0.9]))
+    slowest = slowest_of(fit.distribution, 64).quantile(np.array([0.1, 0.5, 0.9]))
     assert (np.diff(slowest) >= 0).all()
     assert fit.distribution.mean > 0
 

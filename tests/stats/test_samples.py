@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.stats.families import Law
-from ioweather.stats.tail_fits import Group, Sample, largest_gap, least_gap, sample_of
+from ioweather.stats.mixture import _Group, least_gap
+from ioweather.stats.tail_fits import Sample, largest_gap, sample_of
 
 
 def test_a_resample_has_the_same_size_and_only_known_values() -> None:
@@ -67,7 +68,7 @@ def test_the_least_gap_is_that_of_all_candidates(times: list[int], alphas: list[
     sample = sample_of(times)
     first = np.arange(sample.distinct - 2)
     fitted = Law("power_law", sample.values[first], np.array(alphas[: len(first)]))
-    group = Group(sample, first, np.full_like(first, sample.distinct), fitted)
+    group = _Group(sample, first, np.full_like(first, sample.distinct), fitted)
     row, value, _ = least_gap([group], lambda rows, gaps: gaps[0])
     plain = [every_point(sample, fitted.at(i), int(first[i]), sample.distinct) for i in range(len(first))]
     assert value == pytest.approx(min(plain), abs=1e-14)

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from ioweather.core.frames import Floats
-from ioweather.stats.mixture import TAILS, Combination, HeadName, Splits, candidate_cuts, search_pair, thinned
+from ioweather.stats.mixture import TAILS, Combination, HeadName, _Splits, candidate_cuts, search_pair, thinned
 from ioweather.stats.tail_fits import fit_cauchy, fit_weibull_tail, sample_of
 
 
@@ -45,7 +45,7 @@ def test_the_search_equals_the_definition(combination: str, digits: int) -> None
     observations = times(150, 1, digits)
     sample = sample_of(observations)
     cuts = candidate_cuts(sample, 20)
-    found = search_pair(Splits(sample, cuts), cuts, "normal", "power_law", combination)  # type: ignore[arg-type]
+    found = search_pair(_Splits(sample, cuts), cuts, "normal", "power_law", combination)  # type: ignore[arg-type]
     value, pivot = plain_normal_power_law(observations, 20, combination)
     assert found.value == pytest.approx(value, abs=1e-12)
     assert sample.values[found.cut] == pivot
@@ -57,19 +57,19 @@ def test_nothing_better_is_discarded(head: str, tail: str) -> None:
     """Every row evaluated in full; from a few candidates, coarse to fine, the search may lose a little."""
     sample = sample_of(times(500, 2))
     cuts = candidate_cuts(sample, 20)
-    every = Splits(sample, cuts)
+    every = _Splits(sample, cuts)
     groups = every.head(head), every.tail(tail)  # type: ignore[arg-type]
     gaps = [np.array([group.gap(row)[0] for row in range(len(cuts))]) for group in groups]
     truth = float(every.combine("weighted")(np.arange(len(cuts)), gaps).min())
     assert search_pair(every, cuts, head, tail, "weighted").value == pytest.approx(truth, abs=1e-14)  # type: ignore[arg-type]
-    coarse = Splits(sample, thinned(cuts, 60))
+    coarse = _Splits(sample, thinned(cuts, 60))
     assert truth - 1e-12 <= search_pair(coarse, cuts, head, tail, "weighted").value <= 1.05 * truth  # type: ignore[arg-type]
 
 
 def test_fits_at_the_best_split_are_those_of_its_groups() -> None:
     sample = sample_of(times(600, 3))
     cuts = candidate_cuts(sample, 20)
-    best = search_pair(Splits(sample, cuts), cuts, "cauchy", "weibull", "weighted")
+    best = search_pair(_Splits(sample, cuts), cuts, "cauchy", "weibull", "weighted")
     head, tail = sample.values[: best.cut + 1], sample.values[best.cut + 1 :]
     alone = fit_cauchy(head, np.ones(len(head)))
     assert best.head.log_density(head).sum() == pytest.approx(alone.log_density(head).sum(), abs=1e-7)

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from ioweather.core.facility import Facility, FileSystem
+from ioweather.core.facility import Facility, _FileSystem
 from ioweather.core.frames import Frame, Matrix, Text
 from ioweather.core.results import Estimate, Exhibit
 from ioweather.core.units import DAY_NS, MINUTE_NS, datetime_to_ns
@@ -85,7 +85,7 @@ class PlantedClimate:
     def facility(self) -> Facility:
         return Facility(
             zone=self.zone,
-            filesystems=(FileSystem("scratch", peak_bytes_per_s=1e18, component_limit_bytes_per_s=1e18),),
+            filesystems=(_FileSystem("scratch", peak_bytes_per_s=1e18, component_limit_bytes_per_s=1e18),),
         )
 
     def data(self) -> PlantedSource:

@@ -69,7 +69,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     (folder / "spool").mkdir()
     write_status(seen, folder / "spool")
     arguments = {
-        "compare": jobs, "job": jobs[:1], "predict": ("1GiB",), "project": (str(project),), "stripe": ("1GiB",),
+        "compare": jobs, "job": jobs[:1], "predict": ("1GiB",), "project": (str(project),),
         "why": jobs[:1],
     }  # fmt: skip
     return Site(
@@ -164,5 +164,5 @@ def test_a_path_is_not_read_for_the_network(client: TestClient, tmp_path: Path) 
         response = client.get(f"/api/v1/ask/{name}", params={"job": str(log)})
         assert response.status_code == 400
         assert "is not a job ID" in response.json()["error"]["message"]
-    assert client.get("/api/v1/ask/stripe", params={"size": str(log)}).status_code == 400
+    assert client.get("/api/v1/ask/predict", params={"size": str(log)}).status_code == 400
     assert client.get("/api/v1/ask/now", params={"spool": str(tmp_path)}).status_code == 400

@@ -35,7 +35,6 @@ def test_questions(name: str, lake: Lake) -> None:
         ).fetchall()
     given: dict[str, dict[str, Any]] = {
         "predict": {"size": "1GiB", "request": "16MiB"},
-        "stripe": {"size": "1GiB"},
         "what_if": {"without": str(job)},
         "project": {"name": project},
         "compare": {"runs": [str(job), str(job)]},

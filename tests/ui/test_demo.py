@@ -16,7 +16,6 @@ from ioweather.diagnosis.blame import NAMED_FROM, blame
 from ioweather.diagnosis.blame_query import read_activity, read_slowed_run
 from ioweather.diagnosis.health import HealthOutcome
 from ioweather.diagnosis.similar_runs import similar_runs
-from ioweather.job_io.outcomes import WhoOutcome
 from ioweather.job_io.view import view_of_run
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.simulate.generate import generate
@@ -113,15 +112,3 @@ def test_the_tour(toured: tuple[Lake, list[Step]]) -> None:
     assert who.answer.result.culprits
     assert any(each.component and "OST" in each.component for each in health.answer.result.unhealthy)
     assert triage.answer.result.programs
-
-
-def test_it_names_the_same_whatever_was_asked_before(
-    demo: Lake, toured: tuple[Lake, list[Step]], tmp_path: Path
-) -> None:
-    answers = []
-    for lake in (open_lake(shutil.copytree(demo.root, tmp_path / "lake")), toured[0]):
-        who = ask("who", lake, period_ns=ALL_TIME).result
-        assert isinstance(who, WhoOutcome)
-        answers.append((unhealthy(lake), who.culprits))
-    assert answers[0] == answers[1]
-    assert answers[0] == (unhealthy(demo), answers[1][1])

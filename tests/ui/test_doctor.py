@@ -10,7 +10,6 @@ from ioweather.agent.status import SpoolStatus, Status, write_status
 from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, NS, now_ns
 from ioweather.lake.lake import open_lake
-from ioweather.ui import doctor
 from ioweather.ui.cli.main import run
 from ioweather.ui.doctor import examine
 
@@ -78,22 +77,6 @@ def agent(folder, host: str, ahead_ns: int, state: str = "running"):
     spool = SpoolStatus(str(folder), 0, 0, 1, 0, 0, 0, 0, None, None, "")
     write_status(Status(host, 1, "b", "r", state, now, now, NS, spool, (), (), software_version="0"), folder)
     return folder
-
-
-def test_an_agent_whose_clock_differs(lake, tmp_path):
-    good, late = agent(tmp_path / "a", "n1", 0), agent(tmp_path / "b", "n2", -40 * NS)
-    (found,) = [c for c in examine(str(lake.root), good, late) if c.name == "clocks" and c.state == "problem"]
-    assert found.found.startswith("n2 is 40")
-    assert "behind" in found.found
-    assert all(c.state == "ok" for c in examine(str(lake.root), good) if c.name == "clocks")
-
-
-def test_a_clock_that_differs_from_the_file_server(lake, tmp_path, monkeypatch):
-    assert states(lake, tmp_path)["clock here"].state == "ok"
-    monkeypatch.setattr(doctor, "now_ns", lambda: now_ns() - 90 * NS)
-    found = states(lake, tmp_path)["clock here"]
-    assert found.state == "problem"
-    assert found.found.startswith("90.0 s")
 
 
 def test_jobs_that_are_in_with_their_submission_and_without(lake, tmp_path):

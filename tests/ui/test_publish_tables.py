@@ -1,4 +1,4 @@
-"""Tables as LaTeX, Markdown and CSV: hostile text stays text."""
+"""Tables as LaTeX and CSV: hostile text stays text."""
 
 from __future__ import annotations
 
@@ -29,14 +29,6 @@ def test_latex_has_a_row_per_row_and_escapes() -> None:
     assert r"\begin{tabular}{lrr}" in text
     assert r"50\% \& \$x\_1\$ \textbackslash{}input\{a\} & 50 & 3 \\" in text
     assert text.count(" \\\\\n") == 6
-
-
-def test_markdown_keeps_its_columns() -> None:
-    lines = FORMS[".md"]([TABLE], "Site").splitlines()
-    assert lines[0] == "Site"
-    rows = [line for line in lines if line.startswith("|")]
-    assert rows[1] == "| --- | ---: | ---: |"
-    assert rows[3] == r"| =1+1\|\<b> | – | 4 |"
 
 
 def test_csv_has_plain_numbers_and_no_formula() -> None:

@@ -183,7 +183,7 @@ def run_agent(
 
 
 def status_lines(status: Status, now_ns: int) -> Iterator[str]:
-    """Say how storage is now: a line per operation and per source of the agent, and what is wrong."""
+    """Say how storage is now: a line for each operation and source of the agent, and what is wrong."""
     age = format_seconds(max(0, now_ns - status.written_ns) / NS)
     yield f"Agent on {status.host}: {f'not running; status from {age} ago' if status.is_stale(now_ns) else 'running'}."
     for target in status.targets:
@@ -192,12 +192,10 @@ def status_lines(status: Status, now_ns: int) -> Iterator[str]:
             median, ratio = found.recent.median_ns, found.slowdown_ratio
             took = "no result in the last minute" if median is None else format_seconds(median / NS)
             usual = "" if ratio is None else f", {ratio:.2g} times the usual"
-            size = format_bytes(found.request_bytes) if found.request_bytes else ""
             failed = f", {found.error_count} failed" if found.error_count else ""
-            yield f"  {found.op:<11} {size:>9}  {took}{usual}{failed}"
+            yield f"  {found.op:<11} {format_bytes(found.request_bytes):>9}  {took}{usual}{failed}"
     yield from (f"{source.name}: {source.state}, {source.rows:,} rows" for source in status.other_sources)
-    spool = status.spool
-    yield f"{spool.written_rows:,} rows measured, {format_bytes(spool.bytes)} queued in {spool.directory}."
+    yield f"{status.spool.written_rows:,} rows measured, {format_bytes(status.spool.bytes)} queued."
     yield from (f"Problem: {text}" for text in find_problems(status).values())
 
 
@@ -270,13 +268,9 @@ def _run(given: argparse.Namespace) -> int:
     unknown = sorted({*given.kinds} - {*KINDS})
     if unknown:
         raise UsageError(f"Unknown source {', '.join(unknown)}.", hint=f"Sources: {', '.join(KINDS)}.")
-    run = AgentSettings(duration_ns=_duration_ns(given), record_gap=True)
+    duration_ns = parse_duration_ns(given.duration) if given.duration else None
+    run = AgentSettings(duration_ns=duration_ns, record_gap=True)
     return run_agent(given.kinds, _settings(given.settings), run, given.spool, ship=not given.no_push)
-
-
-def _duration_ns(given: argparse.Namespace) -> int | None:
-    """Return the value of --for, or None."""
-    return parse_duration_ns(given.duration) if given.duration else None
 
 
 def _export(given: argparse.Namespace) -> int:

@@ -12,12 +12,8 @@ files do. Their names are relative to a descriptor of the pool's directory.
 The target probe (kun19's outlook): every storage target in turn, one small file on each, one target per tick.
 
 It sees a slow target from a client within minutes, without access to any server, and its load does not grow with the
-number of targets. Rows name the target as their component. Each metadata target of Lustre has a folder, in which an
-empty file is made and removed.
-
-Lustre places a file on a named target (`lfs setstripe -i`), and a directory on a metadata target (`lfs mkdir -i`).
-MooseFS chooses itself and reports where a file is (`mfsfileinfo`): files are made until each server has one, up to a
-limit. Where files are is noted in the folder, because it may not be possible to find out while a server hangs.
+number of targets. Rows name the target as their component. Lustre places a file on a named target (`lfs setstripe -i`).
+MooseFS chooses itself and reports where a file is (`mfsfileinfo`).
 
 A target that hangs when the probe starts takes no new file; a file from an earlier run is used. Missing and new
 targets, and files that are gone, are looked for again after some minutes, later once an hour.
@@ -26,7 +22,7 @@ The sampler (don15, section 2): response times of reads and writes by request si
 
 nocache: the cache of the file is emptied before a read; a write ends with fsync(2), so its operation is `write_sync`.
 cache: the same range was read just before, and a write ends when the call returns. There is one file per size on each
-of some OSTs (those named, else four on Lustre), so that a slow OST is not mistaken for a slow size. After each
+of four OSTs on Lustre, so that a slow OST is not mistaken for a slow size. After each
 measurement the sampler rests, so that it is busy for at most the given share of the time.
 """
 
@@ -38,13 +34,12 @@ import os
 import random
 import re
 import shutil
-import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final
 
 from ioweather.agent.probe_files import DataFile, FileProbe, check_space
 from ioweather.agent.sensor import (
@@ -57,7 +52,7 @@ from ioweather.agent.sensor import (
     timed,
     timed_open,
 )
-from ioweather.core.errors import IoweatherError, SourceError, UnsafePlace
+from ioweather.core.errors import IoweatherError, SourceError
 from ioweather.core.safe_files import PrivateDirectory, file_system_of
 from ioweather.core.units import GIB, HOUR_NS, KIB, MIB, MINUTE_NS, NS, TARGET_PROBE_BYTES, format_bytes
 
@@ -394,23 +389,21 @@ _ACTIVE: Final = re.compile(r"^ *([0-9]+): +(\S+) +ACTIVE", re.MULTILINE)
 _COPY: Final = re.compile(r"copy \d+: (\S+?:\d+)")
 # MooseFS: files in a row without a new server that end the search, and the limit of files.
 _TRIES, _MAX_FILES = 12, 1000
-_TOOL_SECONDS: Final = 30.0
 _PLACEMENT_FILE: Final = "placed.json"
+_TOOL_SECONDS: Final = 30.0
 
 
 def place_on_ost(folder: PrivateDirectory, name: str, ost: int) -> None:
     """Make an empty file whose only stripe is on this OST."""
-    if shutil.which("lfs") is None:
-        raise SourceError("--osts requires `lfs`, which is not installed.", hint="Omit --osts.")
     _run_in(folder, ["lfs", "setstripe", "-c", "1", "-i", str(ost), name])
 
 
-def osts_of(folder: PrivateDirectory, kinds: Literal["osts", "mdts"] = "osts") -> list[tuple[int, str]]:
-    """Return numbers and names of the active OSTs, or MDTs; none if this is not Lustre."""
+def osts_of(folder: PrivateDirectory) -> list[tuple[int, str]]:
+    """Return numbers and names of the active OSTs; none if this is not Lustre, or `lfs` is missing."""
     kind = file_system_of(os.path.realpath(folder.path))[1]
     if kind != "lustre" or shutil.which("lfs") is None:
         return []
-    text = _run_in(folder, ["lfs", kinds, "."])
+    text = _run_in(folder, ["lfs", "osts", "."])
     return [(int(number), name.removesuffix("_UUID")) for number, name in _ACTIVE.findall(text)]
 
 
@@ -420,74 +413,10 @@ def _run_in(folder: PrivateDirectory, command: list[str]) -> str:
     return run_tool(command, _TOOL_SECONDS, what=what, cwd=f"/proc/self/fd/{folder.fd}")
 
 
-# Components by the name of the file, or folder, that is on them.
-Placed = dict[str, str]
-
-
-def _place_on_lustre(folder: PrivateDirectory, make: Callable[[str], None]) -> tuple[Placed, Placed, dict[str, str]]:
-    """Return files on OSTs, folders on MDTs, and the targets that take none now, as they hang or are full, with the
-    reason."""
-    files: Placed = {}
-    folders: Placed = {}
-    unavailable: dict[str, str] = {}
-    existing = set(folder.names())
-    for number, component in osts_of(folder):
-        name = f"target-{number:04x}"
-        try:
-            if name not in existing:
-                place_on_ost(folder, name, number)
-            make(name)
-            files[name] = component
-        except (SourceError, OSError) as error:
-            unavailable[component] = str(error)
-    mdts = osts_of(folder, "mdts")
-    for number, component in mdts:
-        name = f"metadata-{number:04x}"
-        try:
-            if name not in existing and len(mdts) > 1:  # choosing one needs a right that not every user has
-                _run_in(folder, ["lfs", "mkdir", "-i", str(number), name])
-            folder.inside(name).close()
-            folders[name] = component
-        except (SourceError, UnsafePlace, OSError) as error:
-            unavailable[component] = str(error)
-    return files, folders, unavailable
-
-
-def _place_on_chunk_servers(folder: PrivateDirectory, make: Callable[[str], None]) -> Placed:
-    """Return one file on each server of MooseFS. New chunks go to the servers in turn, by free space: make files until
-    each has one, and remove the rest."""
-    noted: Placed = {}
-    with suppress(OSError, ValueError, AttributeError):  # no note, or not ours
-        noted = {str(name): str(server) for name, server in json.loads(folder.read(_PLACEMENT_FILE)).items()}
-    chosen: dict[str, str] = {}
-    in_vain = 0
-    for number in range(_MAX_FILES):
-        name = f"target-{number:04x}"
-        make(name)
-        servers = _COPY.findall(_run_in(folder, ["mfsfileinfo", name])) or [noted[name]] * (name in noted)
-        # A file with copies on several servers measures none of them.
-        if len(servers) == 1 and servers[0] not in chosen:
-            chosen[servers[0]] = name
-            in_vain = 0
-        else:
-            in_vain += 1
-        if in_vain >= max(_TRIES, 3 * len(chosen)):
-            break
-    for spare in range(number + 1):
-        if f"target-{spare:04x}" not in chosen.values():
-            folder.discard(f"target-{spare:04x}")
-    placed = {name: server for server, name in sorted(chosen.items())}
-    folder.replace(_PLACEMENT_FILE, json.dumps(placed).encode())
-    return placed
-
-
 REQUEST_BYTES: Final = TARGET_PROBE_BYTES
 _FILL_BYTES_PER_S: Final = 64 * 1024 * KIB
 _FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 5 * MINUTE_NS, HOUR_NS
 _READ, _WRITE = (Operation(op, REQUEST_BYTES, "nocache") for op in ("read", "write_sync"))
-# Without data, so that no storage target is involved; and no cache answers.
-_CREATE, _DELETE = (Operation(op, 0, "nocache") for op in ("create", "delete"))
-_EMPTY_FILE: Final = "file"
 
 
 @dataclass
@@ -501,9 +430,7 @@ class TargetProbe(FileProbe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.placed: Placed = {}
-        self._files: dict[str, DataFile] = {}
-        self._folders: dict[str, PrivateDirectory] = {}  # of metadata targets; checked and closed
+        self._files: dict[str, DataFile] = {}  # by the name of the target
         self._next = 0
         self._placed_ns, self._pause_ns = 0, _FIRST_PAUSE_NS
 
@@ -513,47 +440,67 @@ class TargetProbe(FileProbe):
         if not self._files:
             why = "".join(f" {name}: {reason}" for name, reason in unavailable.items())
             raise SourceError(f"No storage target found for {self.target}.{why}")
-        message = f"{len(self.placed)} targets, one at a time"
+        message = f"{len(self._files)} targets, one at a time"
         if unavailable:
             message += f"; not probed yet (no file could be created): {', '.join(unavailable)}"
         return next(iter(self._files.values())).access, message
 
     def _place(self, reporter: Reporter) -> dict[str, str]:
-        """Make a file or folder on every target that takes one; return the others, with the reason."""
+        """Make a file on every target that takes one; return the others, which hang or are full, with the reason."""
         with self._own.claimed(reporter.progress) as (folder, progress):
             check_space(folder, REQUEST_BYTES, 1)
-            made: dict[str, DataFile] = {}
-
-            def make(name: str) -> None:
-                made[name] = DataFile(name, REQUEST_BYTES, REQUEST_BYTES)
-                made[name].fill(folder, progress, _FILL_BYTES_PER_S)
-
-            kind = file_system_of(os.path.realpath(folder.path))[1] or ""
-            folders: Placed = {}
+            osts = osts_of(folder)
+            files = {} if osts else self._place_on_servers(folder, progress)
             unavailable: dict[str, str] = {}
-            if kind == "lustre" and shutil.which("lfs"):
-                files, folders, unavailable = _place_on_lustre(folder, make)
-            elif kind.startswith("fuse") and shutil.which("mfsfileinfo"):  # fails by itself on other FUSE file systems
-                files = _place_on_chunk_servers(folder, make)
-            else:
-                raise SourceError(
-                    f"{folder.path} is on {kind or 'a file system'}, which does not report the targets of a file.",
-                    hint="Individual targets can be probed on Lustre (with `lfs`) and MooseFS (with `mfsfileinfo`).",
-                )
-            self._files = {name: made[name] for name in files}
+            existing = set(folder.names())
+            for number, component in osts:
+                file = DataFile(f"target-{number:04x}", REQUEST_BYTES, REQUEST_BYTES)
+                try:
+                    if file.name not in existing:
+                        place_on_ost(folder, file.name, number)
+                    file.fill(folder, progress, _FILL_BYTES_PER_S)
+                    files[component] = file
+                except (SourceError, OSError) as error:
+                    unavailable[component] = str(error)
             # Requests reach storage in the same way on all targets: test one, and do not wait for the others.
-            for place, file in enumerate(self._files.values()):
+            for place, file in enumerate(files.values()):
                 if place == 0:
                     first = file
                     file.find_access(folder)
                 file.direct, file.reaches_storage = first.direct, first.reaches_storage
-            self._folders = {}
-            for name in folders:
-                with folder.inside(name) as inner:
-                    self._folders[name] = inner
-            self.placed = {**files, **folders}
+            self._files = files
         self._placed_ns = time.monotonic_ns()
         return unavailable
+
+    def _place_on_servers(self, folder: PrivateDirectory, progress: Progress) -> dict[str, DataFile]:
+        """Make a file on each MooseFS server. New files go to the servers in turn, by free space: make files until each
+        server has one, and remove the rest. A note says where files are, for when a server hangs at the next start."""
+        kind = file_system_of(os.path.realpath(folder.path))[1] or "a file system"
+        if not kind.startswith("fuse") or not shutil.which("mfsfileinfo"):
+            raise SourceError(
+                f"{folder.path} is on {kind}, which does not report the targets of a file.",
+                hint="Individual targets can be probed on Lustre (with `lfs`) and MooseFS (with `mfsfileinfo`).",
+            )
+        noted: dict[str, list[str]] = {}
+        with suppress(OSError, ValueError):  # no note yet
+            noted = json.loads(folder.read(_PLACEMENT_FILE))
+        files: dict[str, DataFile] = {}
+        tries = 0
+        for number in range(_MAX_FILES):
+            file = DataFile(f"target-{number:04x}", REQUEST_BYTES, REQUEST_BYTES)
+            file.fill(folder, progress, _FILL_BYTES_PER_S)
+            servers = _COPY.findall(_run_in(folder, ["mfsfileinfo", file.name])) or noted.get(file.name, [])
+            # A file with copies on several servers measures none of them.
+            is_new = len(servers) == 1 and servers[0] not in files
+            files |= {servers[0]: file} if is_new else {}
+            tries = 0 if is_new else tries + 1
+            if tries >= max(_TRIES, 3 * len(files)):
+                break
+        placed = {file.name: [server] for server, file in files.items()}
+        for name in {name for name in folder.names() if name.startswith("target-")}.difference(placed):
+            folder.discard(name)
+        folder.replace(_PLACEMENT_FILE, json.dumps(placed).encode())
+        return files
 
     def _place_after_pause(self, reporter: Reporter) -> None:
         """Retry targets without a file when the pause is over; each pause is twice the last, up to an hour."""
@@ -565,52 +512,31 @@ class TargetProbe(FileProbe):
                 self._place(reporter)
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
-        """Time two operations on the next target: read and write on a storage target, create and delete on a metadata
-        target. If its file or folder does not open, both have failed."""
+        """Time a read and a write on the next target. If its file does not open, both have failed."""
         self._place_after_pause(reporter)
-        name = list(self.placed)[self._next % len(self.placed)]
+        component, file = list(self._files.items())[self._next % len(self._files)]
         self._next += 1
-        folder = self._folders.get(name)  # None for a storage target
-        kinds = (_READ, _WRITE) if folder is None else (_CREATE, _DELETE)
-
-        def report(kind: Operation, timing: Timing, cached: bool | None) -> None:
-            self.report(kind, timing, scheduled_ns, reporter, cached, self.placed[name])
-
-        reporter.begin(kinds[0].op, kinds[0].request_bytes, scheduled_ns)
-        opener = self._files[name].open if folder is None else folder.again
-        opened, fd = timed_open(self._own.open_file, opener)
+        reporter.begin(_READ.op, REQUEST_BYTES, scheduled_ns)
+        opened, fd = timed_open(self._own.open_file, file.open)
         if opened.failed:
-            for kind in kinds:
-                report(kind, opened, None)
+            for kind in (_READ, _WRITE):
+                self.report(kind, opened, scheduled_ns, reporter, None, component)
             return
         try:
-            if folder is None:
-                file = self._files[name]
-                cached = file.make_uncached(fd, 0, REQUEST_BYTES)
-                report(_READ, timed(file.read, fd, 0, REQUEST_BYTES), cached)
-                reporter.begin(_WRITE.op, REQUEST_BYTES, scheduled_ns)
-                file.renew()
-                written = timed(file.write_sync, fd, 0, REQUEST_BYTES, os.fdatasync)
-                report(_WRITE, written, None if file.reaches_storage is None else not file.reaches_storage)
-            else:
-                with suppress(OSError):  # left by a run that was killed between the two
-                    os.unlink(_EMPTY_FILE, dir_fd=fd)
-                # mknod(2) makes no objects on storage targets, unlike open(2) with O_CREAT.
-                report(_CREATE, timed(lambda: os.mknod(_EMPTY_FILE, stat.S_IFREG | 0o600, dir_fd=fd)), False)
-                reporter.begin(_DELETE.op, 0, scheduled_ns)
-                report(_DELETE, timed(lambda: os.unlink(_EMPTY_FILE, dir_fd=fd)), False)
+            cached = file.make_uncached(fd, 0, REQUEST_BYTES)
+            self.report(_READ, timed(file.read, fd, 0, REQUEST_BYTES), scheduled_ns, reporter, cached, component)
+            reporter.begin(_WRITE.op, REQUEST_BYTES, scheduled_ns)
+            file.renew()
+            written = timed(file.write_sync, fd, 0, REQUEST_BYTES, os.fdatasync)
+            cached = None if file.reaches_storage is None else not file.reaches_storage
+            self.report(_WRITE, written, scheduled_ns, reporter, cached, component)
         finally:
             os.close(fd)
 
     def remove_files(self, folder: PrivateDirectory, reporter: Reporter) -> None:
-        """Remove the files of storage targets, the folders of metadata targets and the placement."""
-        for name in (*self._files, _PLACEMENT_FILE):
+        """Remove the files of all targets, and the note on their servers."""
+        for name in (*(file.name for file in self._files.values()), _PLACEMENT_FILE):
             folder.discard(name)
-        for name, checked in self._folders.items():
-            with suppress(OSError):
-                with checked.reopened(folder.fd) as inner:
-                    inner.discard(_EMPTY_FILE)
-                os.rmdir(name, dir_fd=folder.fd)
 
 
 PAPER_SIZES = tuple(512 * KIB << power for power in range(12))  # 512 KiB .. 1 GiB (don15 section 2)
@@ -627,7 +553,6 @@ class SamplerSettings:
     modes: tuple[str, ...] = ("cache", "nocache")
     rounds: int | None = None
     busy_ratio: float = 0.1
-    osts: tuple[int, ...] = ()
     fill_bytes_per_s: float = 200 * MIB
     keep_files: bool = False
 
@@ -651,7 +576,7 @@ class Sampler(FileProbe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._files = self._list_files(self.settings.osts)
+        self._files = self._list_files(())
         self._random = self.generator()
         self._steps: list[tuple[DataFile, str | None, str, str]] = []  # file, OST, mode, operation
         self._rounds = 0
@@ -660,10 +585,9 @@ class Sampler(FileProbe):
     def make_files(self, reporter: Reporter) -> tuple[str, str]:
         """Make the files on their OSTs, and find out how requests reach storage."""
         with self._own.claimed(reporter.progress) as (folder, progress):
-            if not self.settings.osts:
-                osts = [number for number, _ in osts_of(folder)]
-                # Some of the targets, spread evenly: each of them takes a file of each size.
-                self._files = self._list_files(osts[:: -(-len(osts) // _OSTS)] if osts else osts)
+            osts = [number for number, _ in osts_of(folder)]
+            # Some of the targets, spread evenly: each of them takes a file of each size.
+            self._files = self._list_files(osts[:: -(-len(osts) // _OSTS)] if osts else ())
             check_space(folder, sum(file.missing_bytes(folder) for file, _ in self._files), len(self._files))
             for file, ost in self._files:
                 if ost is not None and file.name not in folder.names():

@@ -104,7 +104,6 @@ class ProbeFolder:
             "host": self._host,
             "run_id": self._run_id,
             "pid": pid,
-            "started": _start_ticks(pid),
             "boot_id": boot_id(),
             "pid_namespace": Path("/proc/self/ns/pid").stat().st_ino,
         }
@@ -208,10 +207,11 @@ def _locked(folder: PrivateDirectory) -> Iterator[int]:
 
 
 def _is_alive(other: dict[str, Any], mine: dict[str, Any], folder: PrivateDirectory, heartbeat_ns: int) -> bool:
-    """Return whether the other owner runs: by its process if that is visible from here, else by its heartbeat."""
+    """Return whether the other owner runs: no, if its process is gone from this machine; else by its heartbeat."""
     if all(other.get(key) == mine[key] for key in ("host", "boot_id", "pid_namespace")):
         pid = other.get("pid")
-        return isinstance(pid, int) and pid != mine["pid"] and _start_ticks(pid) == other.get("started") is not None
+        if pid == mine["pid"] or not Path(f"/proc/{pid}").exists():
+            return False
     name = f".time.{os.getpid()}"  # its time stamp is now by the file system's clock, which stamped the heartbeat
     folder.unlink(name)
     fd = folder.create(name)
@@ -220,18 +220,6 @@ def _is_alive(other: dict[str, Any], mine: dict[str, Any], folder: PrivateDirect
     finally:
         os.close(fd)
         folder.unlink(name)
-
-
-def _start_ticks(pid: int) -> int | None:
-    """Start time in ticks since boot (proc_pid_stat(5), field 22), which shows whether a pid is reused.
-
-    None if the process is dead, even if not reaped yet (field 3)."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    fields = text.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[19])
 
 
 _PAGE: Final = mmap.PAGESIZE
@@ -432,7 +420,6 @@ class FileProbe(LiveSource):
     run_id: str = ""
     directory: str = ""
     system: str | None = None
-    seed: int | str | None = None
     host: str = field(default_factory=socket.gethostname)
     required_mount: str | None = None
     folder_prefix = ""
@@ -463,8 +450,8 @@ class FileProbe(LiveSource):
         reporter.row("responses", row)
 
     def generator(self, purpose: str = "") -> random.Random:
-        """Return a generator that repeats with the seed; each purpose has its own sequence."""
-        return random.Random(f"{self.run_id if self.seed is None else self.seed}{purpose}")
+        """Return a generator that repeats with the run; each purpose has its own sequence."""
+        return random.Random(f"{self.run_id}{purpose}")
 
     def prepare(self, reporter: Reporter) -> Ready:
         """Make the files, and find out which file system they are on."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from ioweather.core.errors import CorruptInput, DataUnavailable, IoweatherError, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, DataUnavailable, IoweatherError, SourceError
 from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.units import DAY_NS, NS
 
@@ -243,9 +243,10 @@ def read_status(directory: Path) -> Status:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["version"] != STATUS_VERSION:
-            raise UnsupportedVersion(
+            raise SourceError(
                 f"{path}: status version {data['version']} is not supported (expected {STATUS_VERSION}).",
                 hint="Use the same ioweather version for the agent and this command.",
+                kind="UnsupportedVersion",
             )
         status: Status = _part(Status, data)
     except FileNotFoundError:

@@ -150,9 +150,8 @@ class Study:
 
     `needs` are the tables that it reads, in words such as 'job_io jobs? series:read_bytes,write_bytes': with a '?' the
     exhibits can do without; after a ':' follow metrics. So `ioweather show` can say what a lake lacks. If all are
-    optional, one must be there. `titles` are those of exhibits without a paper, which other packages add, by id.
-    `spreads`: its long work goes through DataSource.spread, so one study uses several workers. `too_few`: why rows may
-    give no exhibit.
+    optional, one must be there. `spreads`: its long work goes through DataSource.spread, so one study uses several
+    workers. `too_few`: why rows may give no exhibit.
     """
 
     name: str
@@ -161,7 +160,6 @@ class Study:
     run: Callable[[DataSource, Params], Iterator[Exhibit]]
     params: tuple[Param, ...] = ()
     spreads: bool = False
-    titles: Mapping[str, str] = field(default_factory=dict)
     too_few: str = "the lake has too few suitable rows in this period"
 
     def each_need(self) -> Iterator[tuple[str, tuple[str, ...], bool]]:

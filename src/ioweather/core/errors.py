@@ -1,7 +1,9 @@
 """One tree of errors. Every message says where, what was expected, and what to do.
 
 `IoweatherError` is caught by the command line: message, exit code 2. A `SourceError` quarantines one input file; the
-others go on. `DataUnavailable` is a state, not a failure.
+others go on. `DataUnavailable` is a state, not a failure. Errors that no code catches by class differ by `kind`:
+FacilityError (facility.toml is wrong), AccessDenied and TokenRefused, QueryRefused (SQL that is not allowed, or exceeds
+its limits), Busy, QueueFull and SlowSender (try again later).
 """
 
 from __future__ import annotations
@@ -42,17 +44,19 @@ class UsageError(IoweatherError):
     """The request itself is wrong."""
 
 
-class FacilityError(IoweatherError):
-    """facility.toml does not say what it should."""
-
-
 class SourceError(IoweatherError):
-    """One input file cannot be used.
+    """One input file cannot be used. Its kind is stored in the ledger:
 
-    Kinds without a class of their own: UnknownFormat and AmbiguousFormat (no reader, or two readers recognise it),
-    ChangedInput (written to while it was read), ImpossibleRows (sizes below zero, times to come), ForeignRows (rows of
-    a host or a person that its sender may not speak for), TooManyDays, TooMuchTime, TooMuchMemory and TooManyRows
-    (more than the limits allow).
+    - UnknownFormat and AmbiguousFormat: no reader, or two readers recognise the file
+    - EmptyInput: there is nothing in the file
+    - TruncatedInput: the file ends before it should
+    - CorruptInput: the file's own checks fail, or it contradicts itself
+    - UnsupportedVersion: a known format in a version we do not read
+    - UndatedInput: the times in the file cannot be placed
+    - ChangedInput: the file was written to while it was read
+    - ImpossibleRows: sizes below zero, times to come
+    - ForeignRows: rows of a host or a person that its sender may not speak for
+    - TooManyDays, TooMuchTime, TooMuchMemory and TooManyRows: more than the limits allow
     """
 
     @property
@@ -61,24 +65,8 @@ class SourceError(IoweatherError):
         return "".join("_" + c.lower() if c.isupper() else c for c in self.kind).lstrip("_")
 
 
-class EmptyInput(SourceError):
-    """There is nothing in the file."""
-
-
-class TruncatedInput(SourceError):
-    """The file ends before it should."""
-
-
 class CorruptInput(SourceError):
-    """The file's own checks fail, or it contradicts itself."""
-
-
-class UnsupportedVersion(SourceError):
-    """A known format in a version we do not read."""
-
-
-class UndatedInput(SourceError):
-    """The times in the file cannot be placed."""
+    """The file's own checks fail, or it contradicts itself: the most frequent kind."""
 
 
 class LakeError(IoweatherError):
@@ -87,24 +75,6 @@ class LakeError(IoweatherError):
 
 class UnsafePlace(IoweatherError):
     """A directory or file is not ours alone: another user may have put it there. Nothing was written."""
-
-
-class QueryRefused(IoweatherError):
-    """A user's SQL is not allowed, or ran past its limits."""
-
-
-class AccessDenied(IoweatherError):
-    """The user may not see or do this; TokenRefused: no token, or an unknown one."""
-
-
-class Busy(IoweatherError):
-    """Too many requests at once; try again later. QueueFull: pushed files wait to be ingested; SlowSender: a request
-    did not arrive within its time limit."""
-
-    @property
-    def after_seconds(self) -> int:
-        """Seconds to wait before another attempt."""
-        return 20 if self.kind == "QueueFull" else 5
 
 
 class DataUnavailable(IoweatherError):

@@ -63,7 +63,6 @@ def _used(text: Text) -> Text:
 
 
 _MOST_NAMED = 20
-_TEXT_BYTES = 100  # of a category, with the overhead of a Python string
 
 
 class Frame(Tabular, Mapping[str, Column]):
@@ -81,14 +80,6 @@ class Frame(Tabular, Mapping[str, Column]):
     @property
     def rows(self) -> int:
         return self._rows
-
-    @property
-    def nbytes(self) -> int:
-        """Approximate bytes in memory."""
-        return sum(
-            column.codes.nbytes + _TEXT_BYTES * len(column.categories) if isinstance(column, Text) else column.nbytes
-            for column in self.values()
-        )
 
     def _table(self) -> Frame:
         return self

@@ -5,14 +5,13 @@ By default only warnings and errors. Under systemd, lines have the journal's pri
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, TextIO, TypeAlias
+from typing import Final, TextIO, TypeAlias
 
 from ioweather.core.errors import UsageError
 from ioweather.core.units import joined, many_lines
@@ -51,18 +50,6 @@ class _Journal(logging.Formatter):
         return "\n".join(f"<{priority}>{line}" for line in f"{_what(record)}: {_text(self, record)}".splitlines())
 
 
-class _Json(logging.Formatter):
-    """One JSON object per event."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The event as one line of JSON: time, level, part, pid, message, exception."""
-        body: dict[str, Any] = {"time": _time(record), "level": record.levelname.lower(), "part": _what(record)}
-        body |= {"pid": record.process, "message": record.getMessage()}
-        if record.exc_info:
-            body["exception"] = self.formatException(record.exc_info)
-        return json.dumps(body)
-
-
 def _time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -86,12 +73,12 @@ def to_journal() -> bool:
     return os.environ.get("JOURNAL_STREAM") == f"{here.st_dev}:{here.st_ino}"
 
 
-def set_up(*, verbose: int = 0, file: Path | None = None, as_json: bool = False) -> None:
+def set_up(*, verbose: int = 0, file: Path | None = None) -> None:
     """Log to stderr from level WARNING, INFO (`verbose` 1) or DEBUG (2) on, and to `file` from INFO on at least."""
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
     terminal = _StandardError()
     terminal.setLevel(level)
-    terminal.setFormatter(_Json() if as_json else _Journal() if to_journal() else _Plain())
+    terminal.setFormatter(_Journal() if to_journal() else _Plain())
     handlers: list[logging.Handler] = [terminal]
     if file is not None:
         from logging.handlers import WatchedFileHandler  # imports much; few ask for it
@@ -101,7 +88,7 @@ def set_up(*, verbose: int = 0, file: Path | None = None, as_json: bool = False)
         except OSError as error:
             raise UsageError(f"--log-file {file}: {error.strerror}.") from None
         to_file.setLevel(min(level, logging.INFO))
-        to_file.setFormatter(_Json() if as_json else _Plain())
+        to_file.setFormatter(_Plain())
         handlers.append(to_file)
     logger = logging.getLogger(ROOT)
     for old in logger.handlers[:]:

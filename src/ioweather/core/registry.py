@@ -6,7 +6,7 @@ An entry is imported when it is first used.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -41,7 +41,6 @@ class Catalogue(Mapping[str, T], Generic[T]):
         self._fault = fault
         self._entries = entries
         self._loaded: dict[str, T] = {}
-        self._packages: dict[str, str] | None = None  # package of each plug-in; None: not searched for yet
         self._left_out: dict[str, str] = {}
 
     @cached_property
@@ -49,34 +48,27 @@ class Catalogue(Mapping[str, T], Generic[T]):
         """'package.module:attribute' of our entries."""
         return self._entries() if callable(self._entries) else self._entries
 
-    @property
-    def plugins(self) -> Mapping[str, str]:
+    @cached_property
+    def plugins(self) -> dict[str, str]:
         """The package of each plug-in. All plug-ins are loaded, so that none can fail later."""
-        if self._packages is None:
-            self._packages = {}  # a plug-in that reads the catalogue while it is loaded finds only our entries
-            found: dict[str, str] = {}
-            points = _entry_points(self.group) if self.group else ()
-            for entry in sorted(points, key=lambda entry: (entry.name, _package(entry))):
-                why = self._load(entry, OURS if entry.name in self._places else found.get(entry.name))
-                if why:
-                    self._leave_out(entry.name, _package(entry), why)
-                else:
-                    found[entry.name] = _package(entry)
-            self._packages = found
-        return self._packages
+        if not self.group:
+            return {}
+        from importlib.metadata import entry_points  # takes as long as a small command
 
-    def _load(self, entry: EntryPoint, taken_by: str | None) -> str:
-        """Load a plug-in; returns why it cannot be an entry, or ''."""
-        if taken_by is not None:
-            return f"{taken_by} already has this name"
-        try:
-            found = entry.load()
-            why = self._fault(entry.name, found)
-        except (Exception, SystemExit) as error:
-            return f"{type(error).__name__}: {error}"
-        if not why:
-            self._loaded[entry.name] = found
-        return why
+        found: dict[str, str] = {}
+        for entry in sorted(entry_points(group=self.group), key=lambda entry: (entry.name, _package(entry))):
+            taken_by = OURS if entry.name in self._places else found.get(entry.name)
+            try:
+                loaded = None if taken_by else entry.load()
+                why = f"{taken_by} already has this name" if taken_by else self._fault(entry.name, loaded)
+            except (Exception, SystemExit) as error:
+                why = f"{type(error).__name__}: {error}"
+            if why:
+                self._log_left_out(entry.name, _package(entry), why)
+            else:
+                found[entry.name] = _package(entry)
+                self._loaded[entry.name] = cast(T, loaded)
+        return found
 
     def is_ours(self, name: str) -> bool:
         """Whether the entry is part of ioweather, not a plug-in."""
@@ -89,22 +81,24 @@ class Catalogue(Mapping[str, T], Generic[T]):
     def leave_out(self, name: str, why: str) -> None:
         """Remove a plug-in that failed, and log why."""
         if name in self.plugins:
-            package = self.plugins[name]
-            self._packages = {other: where for other, where in self.plugins.items() if other != name}
             self._loaded.pop(name, None)
-            self._leave_out(name, package, why)
+            self._log_left_out(name, self.plugins.pop(name), why)
 
-    def _leave_out(self, name: str, package: str, why: str) -> None:
+    def _log_left_out(self, name: str, package: str, why: str) -> None:
         """Log why a plug-in is not used, for errors about its name too."""
         text = f"Ignored the {self.noun} {name!r} of package {package}: {why.rstrip('.')}."
         self._left_out[name] = text
         logging.getLogger("ioweather.plugins").warning("%s", text)
 
+    def _load(self, name: str, place: str) -> T:
+        """Import one of our entries."""
+        module, _, attribute = place.partition(":")
+        return cast(T, getattr(import_module(module), attribute))
+
     def __getitem__(self, name: str) -> T:
         if name not in self._loaded:
             if name in self._places:
-                module, _, attribute = self._places[name].partition(":")
-                self._loaded[name] = cast(T, getattr(import_module(module), attribute))
+                self._loaded[name] = self._load(name, self._places[name])
             elif name not in self.plugins:
                 why = self._left_out.get(name, f"There is no {self.noun} {name!r}.")
                 raise UsageError(why, hint=f"There are: {', '.join(self)}.")
@@ -115,16 +109,10 @@ class Catalogue(Mapping[str, T], Generic[T]):
 
     def __iter__(self) -> Iterator[str]:
         yield from self._places  # plug-ins are loaded only if the caller reads on
-        yield from self.plugins
+        yield from [*self.plugins]  # a caller may leave one out
 
     def __len__(self) -> int:
         return len(self._places) + len(self.plugins)
-
-
-def _entry_points(group: str) -> Iterable[EntryPoint]:
-    from importlib.metadata import entry_points  # takes as long as a small command
-
-    return entry_points(group=group)
 
 
 def _package(entry: EntryPoint) -> str:

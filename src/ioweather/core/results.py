@@ -16,9 +16,7 @@ from ioweather.core.tabular import Tabular, frame_of_rows
 from ioweather.core.units import UNITS, format_value, joined
 
 Cell: TypeAlias = str | int | float | bool | None
-ChartKind: TypeAlias = Literal[
-    "timeline", "cdf", "histogram", "box", "band", "scatter", "heatmap", "bars", "matrix", "umami"
-]
+ChartKind: TypeAlias = Literal["timeline", "cdf", "histogram", "box", "band", "scatter", "heatmap", "bars", "matrix"]
 SCHEMA_VERSION = 1
 _BETWEEN_WORDS = re.compile(r"_(?![A-Z])")  # D_U_M_mean: the symbol stays whole
 
@@ -167,8 +165,8 @@ class Chart:
       histogram  low, high, y, [series]                      box      x, q05, q25, q50, q75, q95, [series]
       band       x, y, low, high, [series]                   scatter  x, y, [series], [size], [label], [curve]
       heatmap    x, y, value, [curve]                        bars     x, y, [series], [low, high]
-      matrix     x, y, value (numbers printed in cells)      umami    metric, x (time_ns), y, this, q25, q50, q75
-    In umami `this` is true on this run's row. A row with a name in `curve` is a point of that line over the data, in
+      matrix     x, y, value (numbers printed in cells)
+    A row with a name in `curve` is a point of that line over the data, in
     the order of the rows; without x or y the line breaks there.
     `scales` sets an axis to 'log' or 'linear'; `facet` names a column that splits the chart into panels.
     """

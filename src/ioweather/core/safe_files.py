@@ -65,11 +65,6 @@ def default_spool_dir() -> Path:
     return Path(made or _of_user("XDG_STATE_HOME", ".local", "state")) / "spool"
 
 
-def errors_dir() -> Path:
-    """Where reports of failures of ioweather itself are written: under XDG state home."""
-    return _of_user("XDG_STATE_HOME", ".local", "state") / "errors"
-
-
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from ioweather.core.errors import UndatedInput, UsageError
+from ioweather.core.errors import SourceError, UsageError
 
 if TYPE_CHECKING:
     from ioweather.core.contracts import PathPolicy
@@ -395,28 +395,31 @@ def datetime_to_ns(moment: dt.datetime) -> int:
 
 def local_to_ns(naive: dt.datetime, zone: ZoneInfo, *, after_ns: int | None = None) -> int:
     """UTC nanoseconds of a wall-clock time. In the doubled hour of autumn the candidate after `after_ns` (the previous
-    sample) is used if only one is later. Raises UndatedInput if both are, or the clock jumps over the time."""
+    sample) is used if only one is later. Raises SourceError if both are, or the clock jumps over the time."""
     first = datetime_to_ns(naive.replace(tzinfo=zone, fold=0).astimezone(dt.timezone.utc))
     second = datetime_to_ns(naive.replace(tzinfo=zone, fold=1).astimezone(dt.timezone.utc))
     if first == second:
         return first
     if first > second:  # PEP 495: a gap has its fold=0 reading later than its fold=1 reading
-        raise UndatedInput(f"{naive} does not exist in {zone.key}: clocks go forward.", hint="Check --zone.")
+        raise SourceError(
+            f"{naive} does not exist in {zone.key}: clocks go forward.", hint="Check --zone.", kind="UndatedInput"
+        )
     later = [t for t in (first, second) if after_ns is not None and t > after_ns]
     # Before both candidates and close to the first: the clock has just entered the doubled hour.
     if len(later) == 2 and after_ns is not None and first - after_ns < second - first:
         return first
     if len(later) == 1:
         return later[0]
-    raise UndatedInput(
+    raise SourceError(
         f"{naive} occurs twice in {zone.key} (clocks go back), and the order of samples is ambiguous.",
         hint="Use times with an offset, or in UTC.",
+        kind="UndatedInput",
     )
 
 
 def parse_time_ns(text: str, zone: ZoneInfo | None = None) -> int:
     """Parse a time of a user or a program: ISO 8601, or epoch seconds as '@1794724337'. Raises ValueError, or
-    UndatedInput without a zone."""
+    SourceError without a zone."""
     stripped = text.strip()
     if stripped.startswith("@"):
         whole, _, fraction = stripped[1:].partition(".")
@@ -430,7 +433,9 @@ def parse_time_ns(text: str, zone: ZoneInfo | None = None) -> int:
     naive = dt.datetime(year, month, day, hour, minute, second)
     if match[8] is None:
         if zone is None:
-            raise UndatedInput(f"{text!r} has no time zone.", hint="Use --zone, or set `zone` in facility.toml.")
+            raise SourceError(
+                f"{text!r} has no time zone.", hint="Use --zone, or set `zone` in facility.toml.", kind="UndatedInput"
+            )
         return local_to_ns(naive, zone) + fraction_ns
     if match[8] in ("Z", "UTC"):
         offset = dt.timedelta(0)

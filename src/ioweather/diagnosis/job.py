@@ -12,30 +12,33 @@ from ioweather.core.choices import CLUSTER, JOB, PATHS, PROCESSES_PER_NODE, UID
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.results import Answer, Block, Fact, FactGroup, Finding, Item, Items, Next, largest_facts
-from ioweather.core.units import format_seconds, format_span, format_time_ns, format_value, one_line
+from ioweather.core.units import format_seconds, format_span, format_value, one_line
 from ioweather.diagnosis.jobs_without_log import RECORD_NEXT, accounting_facts, find_accounted_job, user_of
 from ioweather.diagnosis.similar_runs import conditions_of_job, similar_to_job
 from ioweather.diagnosis.verdict_wording import explain
-from ioweather.facts.accounting import NEARLY_FULL, quotas_of_user, run_seconds
-from ioweather.facts.server_io import ServerIo
+from ioweather.facts.accounting import run_seconds
 from ioweather.job_io.advisor.advise import LEAST_RATIO, advise, advised_answer, priced, select_first_of_dimensions
-from ioweather.job_io.job_page import beside_log, page_exhibits, server_answer
+from ioweather.job_io.job_page import (
+    draw_server_exhibits,
+    page_exhibits,
+    server_caveats,
+    server_facts,
+    server_headline,
+)
 from ioweather.job_io.outcomes import AdviceItem, JobOutcome, Unhealthy, WhyOutcome
 from ioweather.job_io.summary import ALWAYS_SAID, job_answer
 from ioweather.job_io.view import (
     LOG_TABLES,
     JobView,
     as_one_run,
-    counted_beside_log,
-    counted_by_servers,
+    log_of,
     named_log,
-    only_files,
     target_exhibit,
 )
 from ioweather.topics.source import DataSource
 
 _MOST_ADVICE: Final = 3
-_NO_LOG: Final = "This job has no Darshan log: its files, requests and I/O time are unknown."
+_NO_LOG: Final = "This job has no Darshan log: its files, processes and I/O time are unknown."
 # Groups of facts on the first screen of `job`, each with its most rows.
 _OF_JOB: Final = {"time": 5, "speed": 3, "files": 3, "accesses": 4}
 _OF_COUNTED_JOB: Final = {
@@ -46,14 +49,11 @@ _OF_COUNTED_JOB: Final = {
     "server_targets": 5,
 }
 _NOTES_OF_JOB: Final = (
-    "quota",
     "record_next_time",
     "record_it_whole",
     "which_run",
     "slowdown",
     "one_process_io",
-    "only_these_files",
-    "waiting_opens",
 )
 _SLOW_PLACES: Final = ("longest_wait", "longest_queue", "slowest_probe")
 # Load from this share of similar runs on is shown where no component or job explains the storage's part. [ours]
@@ -237,117 +237,66 @@ def _accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
         files=0,
     )
     about = accounting_facts(row)
-    if counted is not None:
-        answer = server_answer(row["job_id"], counted, detail=params["detail"])
-        facts = tuple(group for group in answer.facts if group.name != "job")
-        return replace(answer, facts=(about, *facts), result=known)
-    took = "is still running" if row["end_ns"] is None else f"ran {format_seconds(seconds)}"
-    headline = f"Job {row['job_id']} ({name or 'unnamed'}, user {user}) {took}; it has no Darshan log."
-    return Answer("job", headline, (about,), findings=(RECORD_NEXT,), caveats=(_NO_LOG,), result=known)
-
-
-def _with_quotas(source: DataSource, answer: Answer, uid: int | None) -> Answer:
-    """The answer with the last recorded quotas of the job's user, and a finding if one is nearly full."""
-    if not source.has_lake or not isinstance(answer.result, JobOutcome):
-        return answer
-    user = answer.result.user or f"uid {uid}"
-    found = quotas_of_user(source.snapshot, user, uid)
-    if not found:
-        return answer
-    source.note_tables(("quotas",))
-    facts, findings = [], []
-    for number, each in enumerate(found, 1):
-        where = each.filesystem + (f", fileset {each.fileset}" if each.fileset else "")
-        limit = each.hard_bytes or each.soft_bytes
-        note = f"of {format_value(limit, 'bytes')}" if limit else "no limit"
-        if most := each.hard_files or each.soft_files:
-            note += f"; {each.used_files or 0:,} of {most:,} files"
-        share = None if each.full_ratio is None else min(each.full_ratio, 1.0)
-        facts.append(Fact(f"quota_{number}", one_line(where), float(each.used_bytes), "bytes", share, note))
-        if each.full_ratio is not None and each.full_ratio >= NEARLY_FULL:
-            when = format_time_ns(each.recorded_ns)[:16]
-            text = f"{user} has used {each.full_ratio:.0%} of the quota on {where} (recorded {when})."
-            findings.append(Finding(one_line(text), "alarm", "quota"))
-    title = f"{user} quotas, last recorded {format_time_ns(found[0].recorded_ns)[:16]}"
-    group = FactGroup("quota", one_line(title), tuple(facts))
-    return replace(answer, facts=(*answer.facts, group), findings=(*findings, *answer.findings))
+    if counted is None:
+        took = "is still running" if row["end_ns"] is None else f"ran {format_seconds(seconds)}"
+        headline = f"Job {row['job_id']} ({name or 'unnamed'}, user {user}) {took}; it has no Darshan log."
+        return Answer("job", headline, (about,), findings=(RECORD_NEXT,), caveats=(_NO_LOG,), result=known)
+    exhibits = tuple(draw_server_exhibits(counted)) if params["detail"] else ()
+    facts, caveats = (about, *server_facts(counted)), (_NO_LOG, *server_caveats(counted))
+    return Answer("job", server_headline(row["job_id"], counted), facts, exhibits, caveats=caveats, result=known)
 
 
 def run(source: DataSource, params: Params) -> Answer:
     """The I/O of the job, from its logs; without one, accounting and what servers counted of it."""
-    if params["file"]:
-        source.tables = LOG_TABLES | {"job_operations"}
     try:
         log = named_log(source, params)
     except DataUnavailable:
         answer = _accounted_job_answer(source, params)
-        if answer is not None:
-            job, _ = source.shared(find_accounted_job, params) or (None, None)
-            return _with_quotas(source, answer, None if job is None else job.records()[0]["uid"])
-        source.note_logs("job")
-        counted = counted_by_servers(source, params)
-        if counted is None:
+        if answer is None:
             raise
-        return server_answer(params["job"], counted, detail=params["detail"])
-    whole = as_one_run(log)
-    if params["file"]:  # neither counts of servers nor the verdict are about single files
-        view = only_files(whole, params["file"])
-        used, every = (len(set(v.files.ints("record_id").tolist())) for v in (view, whole))
-        note = Finding(f"Shows only files that match {params['file']}: {used:,} of {every:,}.", name="only_these_files")
-        found, advised = job_answer(view), advise(view)
-        found = replace(found, findings=(note, *found.findings))
-    else:
-        view, (judged, counted) = whole, _from_lake(source, params, log)
-        found, advised = job_answer(view), advise(view)
-        if judged is not None and log.facility == source.facility:  # not by the runs of another site
-            advised = priced(advised, judged)
-        if counted is not None:
-            found = replace(found, facts=(*found.facts, beside_log(view, counted)))
-        if judged is not None and judged.slowness is not None and isinstance(found.result, JobOutcome):
-            times = format_value(judged.slowness, "factor")
-            text = f"Its I/O took {times} the median time of similar runs. See `ioweather why {params['job']}`."
-            result = replace(found.result, slowness=judged.slowness)
-            found = replace(found, findings=(Finding(text, name="slowdown"), *found.findings), result=result)
+        return answer
+    view, judged = as_one_run(log), _verdict_from_lake(source, params, log)
+    found, advised = job_answer(view), advise(view)
+    if judged is not None and log.facility == source.facility:  # not by the runs of another site
+        advised = priced(advised, judged)
+    if judged is not None and judged.slowness is not None and isinstance(found.result, JobOutcome):
+        times = format_value(judged.slowness, "factor")
+        text = f"Its I/O took {times} the median time of similar runs. See `ioweather why {params['job']}`."
+        result = replace(found.result, slowness=judged.slowness)
+        found = replace(found, findings=(Finding(text, name="slowdown"), *found.findings), result=result)
     if params["detail"]:
-        found = replace(found, exhibits=(*page_exhibits(view), *target_exhibit(view)))
-    if not params["file"]:
-        found = _with_quotas(source, found, int(log.applications.ints("uid")[log.main_run]))
+        found = replace(found, exhibits=(*page_exhibits(view, log_of(source, log)), *target_exhibit(view)))
     return advised_answer(found, advised)
 
 
-def _from_lake(source: DataSource, params: Params, log: JobView) -> tuple[WhyOutcome | None, ServerIo | None]:
-    """(what `why` says of the run, what servers counted of it), if a lake was named or is open."""
-    judged, counted = None, None
+def _verdict_from_lake(source: DataSource, params: Params, log: JobView) -> WhyOutcome | None:
+    """Return what `why` says of the run, if a lake was named or is open."""
     if source.has_lake:
-        with suppress(DataUnavailable):
-            counted = counted_beside_log(source.snapshot, log)
         with suppress(DataUnavailable):
             similar_to_job(source, params)
             result = explain(log, conditions_of_job(source, params)).result
             assert isinstance(result, WhyOutcome)
-            judged = result
-    return judged, counted
+            return result
+    return None
 
 
 QUESTION = Question(
     name="job",
     result=JobOutcome,
     run=run,
-    tables=LOG_TABLES | {"events", "job_io", "job_operations", "quotas", "responses"},
+    tables=LOG_TABLES | {"events", "job_io", "job_operations", "responses"},
     params=(
         JOB,
         PROCESSES_PER_NODE,
         PATHS,
         UID,
         CLUSTER,
-        Param("file", "Show only files whose name matches this pattern (with a slash: whose path).", metavar="PATTERN"),
         Param("detail", "Show all modules and mounts, and the largest files.", "flag", default=True, shown=False),
     ),
     help="Show the I/O of one job on one screen: time, speed, files, accesses and activity.",
     epilog="""Logs are read in place. No lake is needed and no files are written. With --lake, the nodes come from
 accounting. For a job ID, the run with the most I/O time is shown. Without a log, accounting data and server counters
-are shown. --file limits the analysis to one file or a pattern, such as 'restart.*'. --json and --html also include each
-target's share.
+are shown. --json and --html also include each target's share.
 
 Exit codes: 0 shown; 1 no such job in the lake; 2 not a log, or ambiguous.
 

@@ -111,6 +111,10 @@ _ORDERS: Final = {
 _READ: Final = names_of("""
     processes nodes start_ns end_ns run_seconds io_seconds read_bytes write_bytes run runs_of_job
 """)
+# Columns of `job_io` that the list and its comparisons need; all runs of the lake are read.
+_OF_RUNS: Final = names_of("""
+    log_digest start_ns end_ns nprocs run_seconds io_seconds read_bytes write_bytes bytes_per_s partial main_mount
+""")
 _COLUMNS: Final = columns_of(
     "job_id: job [text]; cluster [text]; run_words: run [text]; user [text]; project [text]; program [text]; "
     "processes [count]; start_ns: start [time_ns]; read_bytes: read [bytes]; write_bytes: written [bytes]; "
@@ -249,7 +253,7 @@ def _logged_jobs(source: DataSource, params: Params) -> tuple[_Matching, dict[st
     sums = dict.fromkeys(("count", "read_bytes", "write_bytes", "io_seconds"), 0.0)
     if not source.snapshot.filled(["job_io"]):
         return _Matching(), sums
-    frames = fetch_runs(source, any_time=True)
+    frames = fetch_runs(source, _OF_RUNS, any_time=True)
     verdicts = source.frame("verdicts", ("log_digest", "kind", "as_of_ns", "end_ns"), optional=True, any_time=True)
     facility = source.facility
     runs = instances_of(frames, facility, {}).frame

@@ -24,7 +24,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility, is_local_disk
 from ioweather.core.results import Answer, Block, Coverage, Fact, FactGroup, Finding, ResultTable, number_names
 from ioweather.core.safe_files import default_spool_dir
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, now_ns, sparkline
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, now_ns
 from ioweather.stats.slowdown import RELATIVE_ERROR, ROLLUP_COLUMNS, OperationSeries, operation_series
 
 if TYPE_CHECKING:
@@ -90,7 +90,6 @@ _USUAL_NS: Final = 28 * DAY_NS
 
 # Target's system, operation and request size.
 Key: TypeAlias = tuple[str, str, int]
-Slowdowns: TypeAlias = tuple[float | None, ...]
 
 
 @dataclass(frozen=True)
@@ -184,11 +183,10 @@ def run(source: DataSource, params: Params) -> Answer:
     # Numbers of a remote agent that is gone are days old.
     live = [status for status in remote if status.life(moment) == "running"]
     targets = [(status, target) for status in (*statuses, *live) for target in status.targets]
-    operations = [_compare_operation(*each, operation, history) for each in targets for operation in each[1].operations]
+    outcomes = [_compare_operation(*each, operation, history) for each in targets for operation in each[1].operations]
     hangs = [hang for each in targets for hang in _hangs(*each, history.facility, moment)]
-    outcomes = [outcome for outcome, _ in operations]
     agents = tuple(AgentOutcome(each.host, each.life(moment), (moment - each.heard_ns) / NS) for each in remote)
-    groups, left_out = _facts_by_path(operations, moment)
+    groups, left_out = _facts_by_path(outcomes, moment)
     if agents:
         title = "Agents on other hosts (time since last report)"
         groups.append(FactGroup("agents", title, tuple(_agent_facts(agents, remote))))
@@ -248,7 +246,7 @@ def _operation_findings(
 def _agent_facts(agents: Sequence[AgentOutcome], remote: Sequence[Status]) -> Iterator[Fact]:
     """Time since the last report of each agent on another host."""
     for number, (agent, each) in enumerate(zip(agents, remote, strict=True), 1):
-        note = ", ".join((agent.state, *_describe_agent(each)))
+        note = f"{agent.state}, {each.software_version}"
         yield Fact(f"agent_{number}", agent.host, agent.heard_seconds, "seconds", None, note)
 
 
@@ -282,8 +280,8 @@ def _where(outcome: OperationOutcome) -> str:
 
 def _compare_operation(
     agent: Status, target: TargetStatus, operation: OperationStatus, history: History
-) -> tuple[OperationOutcome, Slowdowns]:
-    """One kind of operation on one target, with the slowdowns of its last minutes."""
+) -> OperationOutcome:
+    """One kind of operation on one target."""
     key = (target.system, operation.op, operation.request_bytes)
     # The agent's own baseline is shorter than that of the lake.
     own = (operation.expected_ns / NS if operation.expected_ns else None, operation.expected_count)
@@ -292,15 +290,13 @@ def _compare_operation(
     clock_offset_ns = agent.heard_ns - agent.written_ns  # our clock less that of the agent's host
     series = history.minutes.get(key)
     slow_since: int | None = None
-    recent: Slowdowns = ()
     if series is not None and usual:
         slowdown = series.statistics["median"] / usual
         normal = np.flatnonzero(~(slowdown >= SLOW))
         if len(slowdown) and slowdown[-1] >= SLOW:
             # Start of the slow minutes until now.
             slow_since = int(series.start_ns[int(normal[-1]) + 1 if len(normal) else 0])
-        recent = tuple(None if np.isnan(v) else float(v) for v in slowdown[-_RECENT_MINUTES:].tolist())
-    outcome = OperationOutcome(
+    return OperationOutcome(
         filesystem=_filesystem_of(target, history.facility),
         target=target.target,
         host=_host_of(agent),
@@ -315,42 +311,26 @@ def _compare_operation(
         slow_since_ns=slow_since,
         last_ns=operation.last.start_ns + clock_offset_ns if operation.last else None,
     )
-    return outcome, recent
 
 
-def _describe_agent(status: Status) -> Iterator[str]:
-    """Version of an agent, age of its last measurement when it last reported, and files in its spool."""
-    yield status.software_version
-    cycles = [source.last_start_ns for source in status.sources if source.last_start_ns is not None]
-    cycles += [o.last.start_ns for target in status.targets for o in target.operations if o.last is not None]
-    if cycles:
-        yield f"last cycle {format_seconds(max(0, status.written_ns - max(cycles)) / NS)} before its report"
-    if status.spool.files:
-        yield f"{status.spool.files:,} files in its spool"
-
-
-def _facts_by_path(
-    operations: Sequence[tuple[OperationOutcome, Slowdowns]], now_ns: int
-) -> tuple[list[FactGroup], int]:
+def _facts_by_path(operations: Sequence[OperationOutcome], now_ns: int) -> tuple[list[FactGroup], int]:
     """(facts by path and host, the slowest paths if there are many; number of paths that are not listed)."""
     paths: dict[tuple[str, str], list[Fact]] = {}
     slowest: dict[tuple[str, str], float] = {}
     titles: dict[tuple[str, str], str] = {}
-    for o, recent in operations:
+    for o in operations:
         path = o.host, o.target
-        # Logarithmic, from usual to ten times the usual.
-        line = sparkline([None if v is None else math.log10(max(v, 1.0)) for v in recent], top=1.0)
         slowest[path] = max(slowest.get(path, 0.0), o.slowdown or 0.0)
         titles[path] = f"{_where(o)} ({o.target})"
         if o.slowdown is None:
             note = (
                 f"no baseline yet ({o.usual_count})" if o.median_seconds is not None else "no data in the last minute"
             )
-            fact = Fact(o.op, o.op, o.median_seconds, "seconds", None, f"{note} {line}".strip())
+            fact = Fact(o.op, o.op, o.median_seconds, "seconds", None, note)
         else:
             age = "" if o.last_ns is None else f", {format_seconds(max(0.0, (now_ns - o.last_ns) / NS))} ago"
             share = min(1.0, max(0.0, math.log10(o.slowdown))) if o.slowdown > 0 else 0.0
-            note = f"{format_seconds(o.median_seconds or 0.0)}{age} {line}".rstrip()
+            note = f"{format_seconds(o.median_seconds or 0.0)}{age}"
             fact = Fact(o.op, o.op, o.slowdown, "factor", share, note)
         paths.setdefault(path, []).append(fact)
     listed = list(paths)

@@ -13,11 +13,11 @@ import json
 import logging
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from ioweather._version import __version__
 from ioweather.core.contracts import Params
@@ -41,7 +41,6 @@ from ioweather.facts.accounting import counted_on_servers, match_jobs, without_l
 from ioweather.facts.runs import JOB_COLUMNS
 from ioweather.job_io.outcomes import AdviceItem, Reason, RecordedVerdict, SplitSeconds, VerdictKind, WhyOutcome
 from ioweather.job_io.view import JOB_ID, find_named_log, raw_id_of, view_of_run
-from ioweather.lake.database import literal
 from ioweather.lake.lake import Lake, Snapshot, lake_at
 from ioweather.topics.source import DataSource, SharedResults, ask
 
@@ -61,31 +60,27 @@ _RUN_TIME_TABLES: Final = ("job_operations", "jobs", "response_rollups", "respon
 _AT_ONCE: Final = 20
 
 
-@dataclass(frozen=True)
-class _Due:
-    """A verdict to make: on this log, or on the job without a log in row `place` of `jobs`, as known at `as_of_ns`.
+class _Due(NamedTuple):
+    """A verdict to make, as known at `as_of_ns`: on this log, or on the `job` without a log (one row of `jobs`).
 
     `turn`: 0 for the first verdict, 1 for one that lacked samples, 2 for a revision.
     """
 
+    turn: int
     digest: str
     start_ns: int
     as_of_ns: int
-    turn: int = 0
-    jobs: Frame | None = None
-    place: int = 0
+    job: Frame | None = None
 
 
-def judge_due(
-    lake: Lake, *, most_seconds: float = 30.0, clock: Callable[[], int] = now_ns, reach_days: int = REACH_DAYS
-) -> tuple[int, int]:
+def judge_due(lake: Lake, *, most_seconds: float = 30.0, clock: Callable[[], int] = now_ns) -> tuple[int, int]:
     """Make the due verdicts, the newest runs first, for at most `most_seconds`.
 
     Return (number of verdicts made, number of those left for the next time).
     """
     until = time.monotonic() + most_seconds
     with lake.snapshot() as snapshot:
-        due = due_verdicts(snapshot, clock(), reach_days)
+        due = due_verdicts(snapshot, clock())
         pinned = _Pinned(snapshot) if due else lake
         rows: list[dict[str, Any]] = []
         made = 0
@@ -112,61 +107,41 @@ class _Pinned(Lake):
         return Snapshot(self.root, self._pinned, self._facility, None, self._series)
 
 
-def due_verdicts(snapshot: Snapshot, at_ns: int, reach_days: int = REACH_DAYS) -> list[_Due]:
+def due_verdicts(snapshot: Snapshot, at_ns: int) -> list[_Due]:
     """Read the due verdicts on runs of the last days, and on jobs without a log.
 
     First runs without a verdict of this model as of their end, then verdicts that lacked samples, then revisions a day
-    later; in each of these turns, runs with a log come before jobs without one.
+    later; in each of these turns, runs with a log come before jobs without one, and the newest first.
     """
-    first = at_ns - reach_days * DAY_NS
-    due = [*_due_runs(snapshot, at_ns, first), *_due_jobs(snapshot, at_ns, first)]
-    return sorted(due, key=lambda item: item.turn)
-
-
-def _due_runs(snapshot: Snapshot, at_ns: int, first: int) -> list[_Due]:
-    """The due verdicts on runs with a log, by turn, the newest first."""
-    if not snapshot.pinned["applications"].uris:
-        return []
-    runs = snapshot.rows("applications", {"end_ns <=": at_ns, "end_ns >": first})
-    held = snapshot.rows("verdicts", {"model_version >=": MODEL_VERSION}, (first, at_ns + 1))
-    lacking = ", ".join(literal(str(reason)) for reason in _LACKING)
-    again = f"""v.reason IN ({lacking}) AND {at_ns} - v.judged_ns >= {_LEAST_WAIT_NS}
-        AND {at_ns} - r.end_ns >= 2 * (v.judged_ns - r.end_ns) AND {at_ns} < r.end_ns + {REVISED_AFTER_NS}"""
-    sql = f"""WITH runs AS ({runs}), held AS ({held})
-        SELECT r.log_digest, r.start_ns, r.end_ns AS as_of_ns, CASE WHEN v.log_digest IS NULL THEN 0 ELSE 1 END AS turn
-        FROM runs r LEFT JOIN held v ON v.log_digest = r.log_digest AND v.as_of_ns = r.end_ns
-        WHERE v.log_digest IS NULL OR ({again})
-        UNION ALL
-        SELECT r.log_digest, r.start_ns, r.end_ns + {REVISED_AFTER_NS}, 2 FROM runs r
-        ANTI JOIN held v ON v.log_digest = r.log_digest AND v.as_of_ns = r.end_ns + {REVISED_AFTER_NS}
-        WHERE r.end_ns + {REVISED_AFTER_NS} <= {at_ns}
-        ORDER BY turn, as_of_ns DESC, log_digest"""
-    found = snapshot.bare.execute(sql).fetchall()
-    return [_Due(str(digest), int(start), int(moment), int(turn)) for digest, start, moment, turn in found]
-
-
-def _due_jobs(snapshot: Snapshot, at_ns: int, first: int) -> list[_Due]:
-    """The due verdicts on jobs without a log, the newest job first."""
-    if not snapshot.pinned["jobs"].uris:
-        return []
-    jobs = without_log(snapshot, {"end_ns >": first, "end_ns <=": at_ns - _LOG_WAIT_NS})
-    jobs = jobs.take(jobs.known("raw_job_id"))
+    first = at_ns - REACH_DAYS * DAY_NS
     names = ("log_digest", "cluster", "raw_job_id", "as_of_ns", "judged_ns", "reason")
     held = snapshot.frame("verdicts", names, {"model_version >=": MODEL_VERSION}, period_ns=(first, at_ns + 1))
-    held = held.take(held.text("log_digest").codes < 0)
-    made = {tuple(row[name] for name in names[1:4]): row for row in held.records()}
+    made = {(_key_of(row), row["as_of_ns"]): row for row in held.records()}
+    runs = snapshot.frame("applications", ("log_digest", "start_ns", "end_ns"), {"end_ns <=": at_ns, "end_ns >": first})
+    jobs = without_log(snapshot, {"end_ns >": first, "end_ns <=": at_ns - _LOG_WAIT_NS})
+    jobs = jobs.take(jobs.known("raw_job_id"))
     due = []
-    keys = jobs.select(("cluster", "raw_job_id", "start_ns", "end_ns")).records()
-    for place, (cluster, raw_id, start, end) in enumerate(row.values() for row in keys):
-        verdict, revised = made.get((cluster, raw_id, end)), end + REVISED_AFTER_NS
-        if verdict is None:
-            due.append((0, end, start, end, place))
-        elif verdict["reason"] in _LACKING and at_ns < revised and _is_wait_over(verdict["judged_ns"], end, at_ns):
-            due.append((1, end, start, end, place))
-        if revised <= at_ns and (cluster, raw_id, revised) not in made:
-            due.append((2, end, start, revised, place))
-    due.sort(key=lambda item: (item[0], -item[1], item[4]))
-    return [_Due("", start, moment, turn, jobs, place) for turn, _, start, moment, place in due]
+    for frame in (runs, jobs):
+        for place, row in enumerate(frame.select([name for name in _OF_DUE if name in frame]).records()):
+            end, job = row["end_ns"], None if frame is runs else frame.take([place])
+            verdict, revised = made.get((_key_of(row), end)), end + REVISED_AFTER_NS
+            who = row.get("log_digest") or "", row["start_ns"]
+            if verdict is None:
+                due.append(_Due(0, *who, end, job))
+            elif verdict["reason"] in _LACKING and at_ns < revised and _is_wait_over(verdict["judged_ns"], end, at_ns):
+                due.append(_Due(1, *who, end, job))
+            if revised <= at_ns and (_key_of(row), revised) not in made:
+                due.append(_Due(2, *who, revised, job))
+    return sorted(due, key=lambda item: (item.turn, item.job is not None, -item.as_of_ns, item.digest))
+
+
+_OF_DUE: Final = ("log_digest", "cluster", "raw_job_id", "start_ns", "end_ns")
+
+
+def _key_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what a verdict is about: a log, or a job of a cluster."""
+    digest = row.get("log_digest")
+    return (row["cluster"], row["raw_job_id"]) if digest is None else (digest,)
 
 
 def _is_wait_over(judged_ns: int, end_ns: int, at_ns: int) -> bool:
@@ -177,13 +152,12 @@ def _is_wait_over(judged_ns: int, end_ns: int, at_ns: int) -> bool:
 def _make_verdict_row(lake: Lake, snapshot: Snapshot, item: _Due, at_ns: int) -> dict[str, Any]:
     """Row of `verdicts`: what `why` says of the run or of the job without a log."""
     row: dict[str, Any]
-    if item.jobs is not None:
-        job = item.jobs.take([item.place])
-        (counted,) = counted_on_servers(snapshot, job)
-        answer = judge_accounted_job(snapshot, job, counted, as_of_ns=item.as_of_ns)
+    if item.job is not None:
+        (counted,) = counted_on_servers(snapshot, item.job)
+        answer = judge_accounted_job(snapshot, item.job, counted, as_of_ns=item.as_of_ns)
         versions = {name: version for name, version in snapshot.versions.items() if name in _RUN_TIME_TABLES}
         names = ("cluster", "raw_job_id", "step", "uid", "start_ns", "end_ns")
-        row = {"log_digest": None, **job.select(names).records()[0]}
+        row = {"log_digest": None, **item.job.select(names).records()[0]}
     else:
         view = view_of_run(snapshot, item.digest, utc_day(item.start_ns))
         params = {"job": item.digest, "as_of": item.as_of_ns}

@@ -14,17 +14,17 @@ from ioweather.core.frames import Floats, Frame
 from ioweather.core.results import (
     Amount,
     Answer,
-    Cell,
     Chart,
     Coverage,
     Exhibit,
     Fact,
     FactGroup,
     Finding,
+    Reference,
     ResultTable,
     number_names,
 )
-from ioweather.core.units import GIB, format_bytes, format_seconds, format_time_ns, format_value, one_line
+from ioweather.core.units import format_bytes, format_seconds, format_time_ns, format_value, one_line
 from ioweather.diagnosis.blame import Blame, Party, Slowed, Suspect, TotalBlame, blame, one_of_two, sum_blames
 from ioweather.diagnosis.comparison_pool import describe_changes, find_patterns, list_changes, usual_pattern
 from ioweather.diagnosis.time_model import LevelMove
@@ -50,12 +50,6 @@ _PROBED: Final = {
     "probe_targets": "target probes took {:.1f} times as long as usual",
     "probe_metadata": "metadata probes took {:.1f} times as long as usual",
     "probe_start": "the probe waited {:.1f} times as long as usual to open its directory",
-}
-_UMAMI_UNITS: Final = {
-    "bytes_per_s": (GIB, "GiB/s"),
-    "ops_per_s": (1.0, "1/s"),
-    "ratio": (1.0, "x usual"),
-    "count": (1.0, "count"),
 }
 _NO_COVERAGE: Final = Coverage(1, 0, "runs with system samples", {"no system data": 1})
 _NO_SYSTEM: Final = (
@@ -179,7 +173,7 @@ def _judged(view: JobView, found: Comparison) -> Answer:
             FactGroup("system", f"What {found.filesystem} did during the run", tuple(_system_facts(measures))),
             FactGroup("split", "Where the time went", tuple(_split_facts(verdict))),
         ),
-        exhibits=tuple(_umami(found, measures)),
+        exhibits=tuple(_draw_similar_runs(found, verdict)),
         findings=tuple(_findings(found, verdict, changes, unusual)),
         caveats=tuple(_caveats(verdict)),
         coverage=(_NO_COVERAGE if found.system is None else _coverage(found, found.system, verdict),),
@@ -515,31 +509,22 @@ def _coverage(found: Comparison, system: Frame, verdict: Verdict) -> Coverage:
     return Coverage(len(others), included, "similar runs with complete samples", excluded, share)
 
 
-def _umami(found: Comparison, measures: Sequence[_Measure]) -> Iterator[Exhibit]:
-    """Each metric of the run among those of similar runs (a umami chart)."""
-    metrics: dict[str, Floats] = {
-        "I/O time [s]": found.runs.floats("io_seconds"),
-        "rate [GiB/s]": found.runs.floats("bytes_per_s") / GIB,
-    }
-    for each in measures:
-        scale, unit = _UMAMI_UNITS[each.unit]
-        metrics[f"{each.label} [{unit}]"] = each.values / scale
-    times = found.runs.ints("start_ns")
-    order = np.argsort(times, kind="stable").tolist()
-    rows: list[tuple[Cell, ...]] = []
-    for label, values in metrics.items():
-        others = _known_of_others(values)
-        if len(others) < _LEAST_IN_CHART:
-            continue
-        q25, q50, q75 = (float(q) for q in np.quantile(others, (0.25, 0.5, 0.75)))
-        rows += [
-            (label, int(times[i]), float(values[i]), i == 0, q25, q50, q75) for i in order if np.isfinite(values[i])
-        ]
-    if not rows:
+def _draw_similar_runs(found: Comparison, verdict: Verdict) -> Iterator[Exhibit]:
+    """Yield a chart of the I/O time of this run and of similar ones by start."""
+    seconds, start = found.runs.floats("io_seconds"), found.runs.ints("start_ns")
+    if len(_known_of_others(seconds)) < _LEAST_IN_CHART:
         return
-    table = ResultTable.of("among_like_runs", "metric [text]; time [time_ns]; value; this; q25; q50; q75", rows)
-    chart = Chart.of("umami", table, "metric x=time y=value this q25 q50 q75", "This run among similar runs")
-    yield Exhibit("why.umami", "This run among similar runs", charts=(chart,))
+    # This run comes last, so that it is drawn above the others.
+    rows = [
+        (int(start[i]), "this run" if i == 0 else "similar runs", float(seconds[i]))
+        for i in reversed(range(len(seconds)))
+        if np.isfinite(seconds[i])
+    ]
+    table = ResultTable.of("similar_runs", "time: start [time_ns]; run [text]; seconds: I/O time [seconds]", rows)
+    usual = verdict.usual.value if verdict.usual is not None else None
+    marks = () if usual is None else (Reference("y", usual, "usual"),)
+    chart = Chart.of("scatter", table, "x=time y=seconds series=run", references=marks)
+    yield Exhibit("why.similar_runs", "This run among similar runs", charts=(chart,))
 
 
 # Culprits.

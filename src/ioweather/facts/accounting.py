@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ioweather.core.errors import UsageError
 from ioweather.core.frames import Bools, Column, Floats, Frame, Ints, Text
 from ioweather.core.tables import JOB_IO
-from ioweather.core.units import HOUR_NS, NS, format_time_ns, names_of, one_line
+from ioweather.core.units import HOUR_NS, NS, names_of
 from ioweather.facts.job_metrics import (
     INTERFACE_SETS,
     NEVER_FIRST,
@@ -239,7 +239,8 @@ _LOG_COLUMNS: Final = ("log_digest", "job_id", "uid", "start_ns", "end_ns")
 MOST_SIMILAR: Final = 64
 LEAST_SIMILAR: Final = 4
 _SIDES: Final[tuple[Literal["left"], Literal["right"]]] = ("left", "right")
-_MOST_LISTED: Final = 8
+# Hint where several jobs have one id, which follows.
+WHICH_JOB: Final = "Select one with --cluster, --uid, --from or --to. They are listed by: ioweather jobs --words "
 _STILL_RUNNING: Final = 2**62
 
 
@@ -268,19 +269,11 @@ def without_log(snapshot: Snapshot, where: Mapping[str, Cell | Sequence[Cell]] |
 def one_job(jobs: Frame, named: str) -> Frame:
     """Return the only job of one id: of a requeued one the run with the longest time.
 
-    Raises UsageError with a line for each if they are of several users or clusters.
+    Raises UsageError if they are of several users or clusters.
     """
-    owners = list(zip(jobs.text("cluster").tolist(), jobs.array("uid").tolist(), strict=True))
-    if len(set(owners)) > 1:
-        lines = [
-            f"  {format_time_ns(row['start_ns'])}  cluster {row['cluster']}  {row['user'] or row['uid']}  "
-            f"{one_line(row['name'] or '')}"
-            for row in jobs.records()[:_MOST_LISTED]
-        ]
-        raise UsageError(
-            f"Job ID {named} matches {jobs.rows} jobs in accounting:\n" + "\n".join(lines),
-            hint="Select one with --cluster or --uid.",
-        )
+    owners = {*zip(jobs.text("cluster").tolist(), jobs.array("uid").tolist(), strict=True)}
+    if len(owners) > 1:
+        raise UsageError(f"Job ID {named} matches {jobs.rows} jobs in accounting.", hint=f"{WHICH_JOB}{named}")
     return jobs.take([int(np.argmax(np.nan_to_num(run_seconds(jobs))))])
 
 
@@ -362,9 +355,6 @@ def counted_on_servers(snapshot: Snapshot, jobs: Frame) -> list[ServerIo | None]
 
 
 # Quotas, as last recorded.
-
-# From this share of a limit on, a job shows the quota of its user on the first screen.
-NEARLY_FULL: Final = 0.9
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ that the program called: if a file has MPI-IO records, its POSIX records are bel
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -335,17 +334,6 @@ def quotient(numerator: NDArray[Any], denominator: NDArray[Any]) -> Floats:
 
 
 _NS = 1e-9
-# Unknown where only sums over all files were read (`form` totals), and where only a trace was.
-_OF_SINGLE_FILES: Final = names_of(f"""
-    d_u_m_seconds d_u_rw_seconds d_s_seconds d_s_definition d_s_span_seconds d_s_per_file_seconds d_s_slowest_seconds
-    posix_io_seconds d_f_r_seconds d_f_w_seconds file_count read_only_file_count write_only_file_count
-    read_write_file_count {" ".join(f"{name}_file_count {name}_read_bytes {name}_write_bytes" for name in STRATEGIES)}
-    create_count create_rule size_known_file_count new_or_empty_file_count io_rank_count rank0_bytes main_mount
-""")
-_NOT_TRACED: Final = names_of("""
-    meta_seconds seek_count stat_count collective_count independent_count sequential_count consecutive_count
-    alignment_tested_count not_aligned_count
-""")
 # Columns of `job_io` that are sums of columns of `files`, by the records that are added. Only POSIX counts sequence and
 # alignment: operations as the file system saw them, below MPI-IO too.
 _SUMS: Final = {
@@ -364,12 +352,9 @@ _SPANS = ("first_open_ns", "last_close_ns", "first_read_ns", "last_read_ns", "fi
 
 
 def job_io(applications: Frame, files: Frame) -> Frame:
-    """Return one row per application, in their order.
-
-    A log without file records has zero files and bytes, and no times. Null is what the text form of a log lacks.
-    """
+    """Return one row per application, in their order. A log without file records has zero files and bytes, and no
+    times."""
     records = file_records(applications, files)
-    totals, trace = (applications.text("form").equals(form) for form in ("totals", "trace"))
     start_ns, end_ns = applications.ints("start_ns"), applications.ints("end_ns")
     partial = applications.text("partial_modules")
     flags = [bool(set(category.split(",")) & set(FILE_MODULES)) for category in partial.categories]
@@ -379,8 +364,8 @@ def job_io(applications: Frame, files: Frame) -> Frame:
         "end_ns": end_ns,
         "nprocs": records.nprocs,
         "run_seconds": (end_ns - start_ns) * _NS,
-        "partial": np.array([*flags, False], np.bool_)[partial.codes] | totals | trace,
-        **_time_columns(records, totals),
+        "partial": np.array([*flags, False], np.bool_)[partial.codes],
+        **_time_columns(records),
         **_sum_columns(records),
         **file_columns(records),
         **interface_columns(records, applications.text("modules")),
@@ -389,23 +374,6 @@ def job_io(applications: Frame, files: Frame) -> Frame:
         "main_mount": _main_mount(records),
         **_span_columns(records),
     }
-    for names, unknown in ((_OF_SINGLE_FILES, totals), (_NOT_TRACED, trace)):
-        if unknown.any():
-            columns |= {name: _null_where(columns[name], unknown) for name in names}
-    if totals.any():
-        # The files of the layer that the program called, as darshan-parser --file counted them. It has one
-        # number for files of several ranks and of all.
-        printed = applications.text("file_counts")
-        filled = {name: np.ma.MaskedArray(columns[name]) for name in _OF_SINGLE_FILES if name.endswith("_file_count")}
-        filled |= {"file_count": np.ma.MaskedArray(columns["file_count"])}
-        for row, text in enumerate(printed.tolist()):
-            by_module = json.loads(text) if text else {}
-            layers = ["MPI-IO" if "MPI-IO" in by_module else "POSIX", "STDIO"]
-            counts = [by_module[layer] for layer in layers if layer in by_module]
-            for kind in ("total", "read_only", "write_only", "read_write", "unique") if counts else ():
-                name = "file_count" if kind == "total" else f"{kind}_file_count"
-                filled[name][row] = sum(count[kind] for count in counts)
-        columns |= dict(filled)
     return JOB_IO.frame(columns | ratio_columns(Frame(columns)), rows=records.logs)
 
 
@@ -443,22 +411,11 @@ def _main_mount(records: FileRecords) -> Text:
     return Text(codes, mount.categories)
 
 
-def _null_where(column: Column, unknown: Bools) -> Column:
-    """Return the column with nulls where `unknown`."""
-    if isinstance(column, Text):
-        return Text(np.where(unknown, -1, column.codes).astype(np.int32), column.categories)
-    if column.dtype.kind == "f":
-        return np.where(unknown, np.nan, column)
-    return np.ma.MaskedArray(column, mask=np.ma.getmaskarray(column) | unknown)
-
-
-def _time_columns(records: FileRecords, totals: Bools) -> dict[str, Column]:
+def _time_columns(records: FileRecords) -> dict[str, Column]:
     """Return D and its parts, also of the POSIX calls below MPI-IO, and the longest file spans."""
-    # Of sums over all files only the slowest process's seconds are I/O time: first to last is not.
-    timed = ~totals[records.log] | (records.seconds("slowest_rank_seconds") > 0)
     with_mpiio = np.bincount(records.log[records.mpiio], minlength=records.logs) > 0
     return {
-        **times(records, records.counted & timed),
+        **times(records, records.counted),
         "posix_io_seconds": times(records, records.posix & with_mpiio[records.log])["io_seconds"],
         "d_f_r_seconds": file_spans(records, "read"),
         "d_f_w_seconds": file_spans(records, "write"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -261,11 +261,13 @@ PROCESSES_PER_NODE: Final = Param(
 NODE_SOURCES: Final = ("accounting", "processes_per_node", "cores per node", "hosts in traces")
 
 
-def fetch_runs(source: DataSource, *, any_time: bool = False, missing: str = "") -> dict[str, Frame]:
-    """Rows of `job_io`, `applications` and `jobs` (the allocations, perhaps none) of the period, for `jobs_of` and
-    `instances_of`. Raises DataUnavailable, which says `missing`, without any log."""
+def fetch_runs(
+    source: DataSource, columns: Sequence[str] = (), *, any_time: bool = False, missing: str = ""
+) -> dict[str, Frame]:
+    """Rows of `job_io` (these columns, or all), `applications` and `jobs` (the allocations, perhaps none) of the
+    period, for `jobs_of` and `instances_of`. Raises DataUnavailable, which says `missing`, without any log."""
     return {
-        "job_io": source.frame("job_io", any_time=any_time, missing=missing),
+        "job_io": source.frame("job_io", columns, any_time=any_time, missing=missing),
         "applications": source.frame("applications", _APPLICATION_COLUMNS, any_time=any_time, missing=missing),
         "jobs": source.frame("jobs", JOB_COLUMNS, optional=True, any_time=any_time),
     }

@@ -7,16 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from ioweather.core.contracts import Period
 from ioweather.core.frames import Frame
-from ioweather.core.tables import Quality, query_columns
+from ioweather.core.tables import Quality
 from ioweather.core.units import NS
-from ioweather.lake.database import fetch_frame
-
-if TYPE_CHECKING:
-    from ioweather.lake.lake import Snapshot
 
 _SERIES: Final = ("system", "component", "job_key", "operation")
 
@@ -34,19 +29,15 @@ class OperationTotals:
 @dataclass(frozen=True)
 class ServerIo:
     """I/O of one job. `restarted_rows` are lower bounds: the servers' counters of the job were reset. `times` are
-    intervals in order: start, end, bytes read, bytes written. `projects` follow from the rules of the facility."""
+    intervals in order: start, end, bytes read, bytes written."""
 
     start_ns: int
     end_ns: int
     systems: tuple[str, ...]
-    job_ids: tuple[int, ...]
-    uids: tuple[int, ...]
-    programs: tuple[str, ...]
     operations: dict[str, OperationTotals]
     targets: dict[str, OperationTotals]
     restarted_rows: int
     times: tuple[tuple[int, int, int, int], ...] = ()
-    projects: tuple[str, ...] = ()
 
     @property
     def read_bytes(self) -> int:
@@ -77,15 +68,10 @@ def server_io(rows: Frame) -> ServerIo | None:
     times: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     for row in once:
         times[row["start_ns"], row["end_ns"]][row["operation"]] += row["bytes"] or 0
-    distinct = ({row[name] for row in once if row[name] is not None} for name in ("system", "job_id", "uid", "exe"))
-    systems, job_ids, uids, programs = (tuple(sorted(values)) for values in distinct)
     return ServerIo(
         start_ns=min(row["start_ns"] for row in once),
         end_ns=max(row["end_ns"] for row in once),
-        systems=systems,
-        job_ids=job_ids,
-        uids=uids,
-        programs=programs,
+        systems=tuple(sorted({row["system"] for row in once})),
         operations=_add_up(once, "operation"),
         targets=_add_up(once, "component"),
         restarted_rows=sum(bool(row["quality"] & Quality.RESET) for row in once),
@@ -107,27 +93,3 @@ def _add_up(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Operati
         count, moved = sum(row["count"] for row in mine), sum(row["bytes"] or 0 for row in mine)
         found[name] = OperationTotals(count, moved, sum(spent) / NS if spent else None, dict(sorted(sizes.items())))
     return dict(sorted(found.items(), key=lambda item: (-item[1].bytes, -item[1].count, item[0])))
-
-
-_COLUMNS: Final = query_columns("""
-    job_key=text job_id=int64? cluster=text? uid=int64? exe=text? start_ns=int64 end_ns=int64 read_bytes=int64
-    write_bytes=int64
-""")
-
-
-def server_volumes(snapshot: Snapshot, period: Period) -> Frame:
-    """Return a row per job: keys, first and last time, bytes read and written. Counts over a job's whole life are only
-    used for jobs without finer ones, and of these the longest."""
-    life = int(Quality.WHOLE_LIFE)
-    sql = f"""WITH counted AS ({snapshot.rows("job_operations", period_ns=period)}),
-        fine AS (SELECT DISTINCT system, job_key FROM counted WHERE quality & {life} = 0),
-        once AS (SELECT * FROM counted WHERE quality & {life} = 0 UNION ALL (
-            SELECT * FROM counted ANTI JOIN fine USING (system, job_key)
-            QUALIFY row_number() OVER (PARTITION BY system, job_key, component, operation, start_ns
-                                       ORDER BY interval_ns DESC) = 1))
-        SELECT job_key, job_id, cluster, uid, any_value(exe) AS exe, min(start_ns) AS start_ns,
-            max(start_ns + interval_ns) AS end_ns,
-            TRY_CAST(coalesce(sum(bytes) FILTER (operation = 'read'), 0) AS BIGINT) AS read_bytes,
-            TRY_CAST(coalesce(sum(bytes) FILTER (operation = 'write'), 0) AS BIGINT) AS write_bytes
-        FROM once GROUP BY job_key, job_id, cluster, uid ORDER BY ALL"""
-    return fetch_frame(snapshot.bare, sql, _COLUMNS)

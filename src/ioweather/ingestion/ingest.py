@@ -16,7 +16,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -25,15 +24,14 @@ from urllib.parse import urlencode
 import numpy as np
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import EmptyInput, LakeError, SourceError, UsageError
-from ioweather.core.frames import Frame, Text
+from ioweather.core.errors import LakeError, SourceError, UsageError
+from ioweather.core.frames import Frame
 from ioweather.core.logs import Progress, silent
 from ioweather.core.tables import TABLES, Complaints, concat
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS, now_ns, utc_day
 from ioweather.ingestion.derivations import SEARCHED, derive_from_mapped, derive_from_rows, search_new_rows
 from ioweather.ingestion.mappings import check_select
 from ioweather.ingestion.reading import (
-    DERIVED,
     Batch,
     Frames,
     Reading,
@@ -44,131 +42,73 @@ from ioweather.ingestion.reading import (
     reads_as_one,
 )
 from ioweather.lake import layout
-from ioweather.lake.database import connection, literal, literals
+from ioweather.lake.database import connection, literal
 from ioweather.lake.delta_tables import newest_files
 from ioweather.lake.lake import Lake, new_ingest_id
 from ioweather.lake.ledger import FileOutcome
 from ioweather.lake.limited import stop_workers
 from ioweather.lake.maintenance import forget_runs
 from ioweather.lake.workers import Processes, in_order, workers_of
-from ioweather.readers.lmt_database import MysqlServer, open_mysql, read_database, recorded_ns
 from ioweather.readers.prometheus.server import Poll, PrometheusServer
 from ioweather.readers.reader_catalogue import SOURCES
 
 # Of a server that was never read; older samples are read with --start.
 _FIRST_TIME_NS: Final = DAY_NS
-Piece = tuple[int, list[tuple[str, Frame]]]
-
-
-@dataclass(frozen=True)
-class PolledServer:
-    """A server to read samples from. `where` names it in the ledger, without passwords; `period_ns` returns what to
-    read the first time, in whole minutes; `note` returns what to say of it at the end."""
-
-    source: str
-    where: str
-    period_ns: Callable[[], tuple[int, int]]
-    pieces: Callable[[int, int], Iterator[Piece]]
-    note: Callable[[], str] = str
-
-
-def server_at(address: str, context: ReadContext, token: str | None = None) -> PolledServer:
-    """The server at an address: http, https or mysql."""
-    if address.startswith("mysql://"):
-        return _mysql(MysqlServer.from_url(address), context)
-    if address.startswith(("http://", "https://")):
-        return _prometheus(PrometheusServer.from_url(address, token), context)
-    raise UsageError(
-        f"{address.partition(':')[0]}:// is not a supported server address.",
-        hint="Use http://HOST:9090 for Prometheus or mysql://USER@HOST/filesystem_NAME for LMT.",
-    )
-
-
-def _prometheus(server: PrometheusServer, context: ReadContext) -> PolledServer:
-    """A Prometheus server, and with which mapping and resolution it is read."""
-    poll = Poll(server, context)
-    own = hashlib.sha256(repr(sorted((context.mapping or {}).items())).encode()).hexdigest()[:8]
-    options = {"mapping": own} if context.mapping else {}
-    options |= {"resolution": "raw"} if context.keep_raw else {}
-
-    def period_ns() -> tuple[int, int]:
-        until = poll.settled_ns()
-        return until - _FIRST_TIME_NS, until
-
-    def note() -> str:
-        hosts = poll.mappings.without_host
-        return f"{hosts} series have no host (use --host)" if hosts else ""
-
-    where = server.where + (f"#{urlencode(options)}" if options else "")
-    return PolledServer("prometheus", where, period_ns, poll.pieces, note)
-
-
-def _mysql(server: MysqlServer, context: ReadContext) -> PolledServer:
-    """The MySQL database of an LMT server."""
-
-    def period_ns() -> tuple[int, int]:
-        """Samples of the newest minute may still be on their way."""
-        with closing(open_mysql(server)) as database:
-            first, last = recorded_ns(database, context)
-        return _whole_minute(first), _whole_minute(min(last, now_ns() - MINUTE_NS))
-
-    def pieces(since_ns: int, until_ns: int) -> Iterator[Piece]:
-        """Day by day: a day of a large system is as much as one commit should hold."""
-        with closing(open_mysql(server)) as database:
-            while since_ns < until_ns:
-                end = min(until_ns, (since_ns // DAY_NS + 1) * DAY_NS)
-                found: list[tuple[str, Frame]] = []
-                with suppress(EmptyInput):  # a day without samples
-                    found = list(read_database(database, context, since_ns=since_ns, until_ns=end))
-                yield end, found
-                since_ns = end
-
-    where = f"mysql://{server.unix_socket or f'{server.host}:{server.port}'}/{server.database}"
-    return PolledServer("lmt", where, period_ns, pieces)
-
-
-def _whole_minute(time_ns: int) -> int:
-    return time_ns // MINUTE_NS * MINUTE_NS
+_PROMETHEUS: Final = "prometheus"
 
 
 def ingest_server(
     lake: Lake,
-    server: PolledServer,
+    server: PrometheusServer,
+    context: ReadContext,
     *,
-    start_ns: int | None = None,
     again: bool = False,
     progress: Progress = silent,
 ) -> IngestReport:
-    """Read what is new at the server: since --start, else since the last ingest, else its own default."""
+    """Read what is new at the server: since the start in the context, else since the last ingest, else for a day."""
     began, report, rows, complaints = time.monotonic(), IngestReport(), Counter[str](), Complaints()
+    poll, where = Poll(server, context), _where_in_ledger(server, context)
     # A form that a path keeps unchanged, unlike //.
-    name = server.where.partition("#")[0].replace("://", " at ").replace("/", "∕")
+    name = server.where.replace("://", " at ").replace("/", "∕")
     reason, message = None, None
     try:
-        first, until = server.period_ns()
-        known = None if again else _last_read_ns(lake, server.where)
-        since = _whole_minute(start_ns) if start_ns is not None else first if known is None else known
+        until = poll.settled_ns()
+        since = until - _FIRST_TIME_NS
+        if context.start_ns is not None:
+            since = context.start_ns // MINUTE_NS * MINUTE_NS
+        elif not again and (known := _last_read_ns(lake, where)) is not None:
+            since = known
         at = since
-        for end, frames in server.pieces(since, until):
+        for end, frames in poll.pieces(since, until):
             if frames or end == until:
-                rows.update(_write_piece(lake, server, frames, (at, end), complaints, report))
+                rows.update(_write_piece(lake, where, frames, (at, end), complaints, report))
                 at = end
             progress((end - since) // MINUTE_NS, (until - since) // MINUTE_NS, "minutes")
-        if said := "; ".join(part for part in (server.note(), str(complaints)) if part):
+        hosts = poll.mappings.without_host
+        note = f"{hosts} series have no host (use --host)" if hosts else ""
+        if said := "; ".join(part for part in (note, str(complaints)) if part):
             message = f"{name}: {said}"
     except SourceError as error:
         reason, message = error.reason, str(error)
     status: Literal["ok", "partial", "quarantined"] = "ok" if not reason else "partial" if rows else "quarantined"
     report.rows_added.update(search_new_rows(lake, report.first_ns, report.missing))
     counts = complaints.refused_rows, complaints.flagged_rows
-    report.outcomes.append(FileOutcome(name, "", 0, server.source, status, dict(rows), reason, message, *counts))
+    report.outcomes.append(FileOutcome(name, "", 0, _PROMETHEUS, status, dict(rows), reason, message, *counts))
     report.seconds = time.monotonic() - began
     return report
 
 
+def _where_in_ledger(server: PrometheusServer, context: ReadContext) -> str:
+    """The server, and with which mapping and resolution it is read."""
+    own = hashlib.sha256(repr(sorted((context.mapping or {}).items())).encode()).hexdigest()[:8]
+    options = {"mapping": own} if context.mapping else {}
+    options |= {"resolution": "raw"} if context.keep_raw else {}
+    return server.where + (f"#{urlencode(options)}" if options else "")
+
+
 def _write_piece(
     lake: Lake,
-    server: PolledServer,
+    where: str,
     frames: list[tuple[str, Frame]],
     period_ns: tuple[int, int],
     complaints: Complaints,
@@ -183,10 +123,10 @@ def _write_piece(
     ingest_id, counts = new_ingest_id(), dict[str, int]()
     for table, pieces in sorted(by_table.items()):
         rows = concat(pieces)
-        add_rows(lake, table, rows, server.source, ingest_id, report)
+        add_rows(lake, table, rows, _PROMETHEUS, ingest_id, report)
         counts[table] = rows.rows
-    digest = hashlib.sha256(json.dumps([server.where, *period_ns]).encode()).hexdigest()[:32]
-    entry = FileOutcome(server.where, digest, 0, server.source, "ok", counts, message=f"up to {period_ns[1]}")
+    digest = hashlib.sha256(json.dumps([where, *period_ns]).encode()).hexdigest()[:32]
+    entry = FileOutcome(where, digest, 0, _PROMETHEUS, "ok", counts, message=f"up to {period_ns[1]}")
     lake.record([entry], ingest_id if any(counts.values()) else None)
     return counts
 
@@ -208,7 +148,9 @@ _STREAM_BYTES = 256 << 20
 # One commit: so many numbers (32 MB, and seven times as much while they are written), or seconds.
 _FLUSH_CELLS = 4_000_000
 _FLUSH_SECONDS = 10.0
-_IS_COPY = "The lake already has more details of this run: nothing was added."
+# Columns of a run, for texts whose log is there, and the entry of such a text.
+_TEXTS, _NUMBERS = ("log_digest", "form", "exe"), ("job_id", "uid", "nprocs", "start_ns")
+_IS_COPY: Final[Any] = {"rows": {}, "message": "The lake already has the log of this run: nothing was added."}
 # Below this, starting several readers costs more than it saves.
 _SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
@@ -485,69 +427,36 @@ class _Writer:
         ingest_id = new_ingest_id()
         self._ingest_ids |= {ingest_id} if self._frames else set()
         joined = {key: concat(frames) for key, frames in self._frames.items()}
-        of_logs = {key: frame for key, frame in joined.items() if key[0] in DERIVED}
-        logs, left_out = leave_out_copies(self._lake, of_logs)
-        if left_out:
-            less: Any = {"rows": {}, "message": _IS_COPY}
-            self._entries = [e._replace(**less) if e.digest in left_out else e for e in self._entries]
-            outcomes = self._report.outcomes
-            outcomes[:] = [o._replace(**less) if o.digest in left_out else o for o in outcomes]
-        for (source, table), frame in sorted({**joined, **logs}.items()):
+        if (logs := joined.get(("darshan", "applications"))) is not None:
+            joined = self._leave_out_copies(joined, logs)
+        for (source, table), frame in sorted(joined.items()):
             add_rows(self._lake, table, frame, source, ingest_id, self._report)
         if self._entries:
             self._lake.record(self._entries, ",".join(sorted(self._ingest_ids)) or None)
             self._ingest_ids = set()
         self._frames, self._entries, self._cells, self._since = {}, [], 0, time.monotonic()
 
-
-# A run counts once, whatever was read of it: its log, or text that Darshan's tools made of the log. Text does not have
-# the log's digest, so a run is known by its job, user, program, processes and start. Text of a run whose log is in the
-# lake is left out, and a log that comes later replaces its text.
-_COLUMNS: Final = ("log_digest", "form", "end_ns", "start_ns", "job_id", "uid", "exe", "nprocs")
-# The end of a text is cut to a second, or computed from a start that was.
-_NEAR_NS: Final = 2 * NS
-
-
-def leave_out_copies(
-    lake: Lake, made: Mapping[tuple[str, str], Frame]
-) -> tuple[Mapping[tuple[str, str], Frame], Set[str]]:
-    """The rows without those of text whose log is there, or comes too; and the digests left out. Rows of text that
-    are in the lake are removed if its log comes. `made` has frames by source and table."""
-    new: list[tuple[Any, ...]] = []
-    for (_, table), frame in made.items():
-        if table == "applications":
-            columns = (frame[name] if isinstance(frame[name], Text) else frame.ints(name) for name in _COLUMNS)
-            new += zip(*(column.tolist() for column in columns), strict=True)
-    old = _runs_in_lake(lake, new) if new else []
-    ends_of_logs: dict[tuple[Any, ...], list[int]] = {}
-    for _, form, end_ns, start_ns, *rest in (*new, *old):
-        if form is None:  # the log itself
-            ends_of_logs.setdefault((start_ns // NS, *rest), []).append(end_ns)
-    copies = {
-        digest
-        for digest, form, end_ns, start_ns, *rest in (*new, *old)
-        for log_end_ns in (ends_of_logs.get((start_ns // NS, *rest), ()) if form is not None else ())
-        if abs(end_ns - log_end_ns) <= _NEAR_NS
-    }
-    forget_runs(lake, sorted(copies.intersection(run[0] for run in old)))
-    left_out = copies.intersection(run[0] for run in new)
-    if not left_out:
-        return made, left_out
-    kept = {}
-    for key, frame in made.items():
-        digests = frame.text("log_digest")
-        is_left_out = np.array([*(category in left_out for category in digests.categories), False], np.bool_)
-        kept[key] = frame.take(~is_left_out[digests.codes])
-    return kept, left_out
-
-
-def _runs_in_lake(lake: Lake, new: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Stored runs that may be a copy of a new run, or the reverse: one of the two is text."""
-    texts = sorted({job_id for _, form, _, _, job_id, *_ in new if form is not None})
-    files = newest_files(layout.tables_dir(lake.root), TABLES["applications"])
-    if not files.uris:
-        return []
-    wanted = "form IS NOT NULL" + (f" OR job_id IN ({literals(texts)})" if texts else "")
-    days = {utc_day(start_ns) for _, _, _, start_ns, *_ in new}
-    with connection() as con:
-        return con.execute(f"SELECT {', '.join(_COLUMNS)} FROM ({files.view(days)}) WHERE {wanted}").fetchall()
+    def _leave_out_copies(self, joined: dict[tuple[str, str], Frame], runs: Frame) -> dict[tuple[str, str], Frame]:
+        """Return the rows without text of a run whose log is in the lake, or comes too; remove stored text of these
+        runs. Text lacks the digest of its log, so a run is known by its job, user, program, processes and start."""
+        columns = [*(runs.text(name).tolist() for name in _TEXTS), *(runs.ints(name).tolist() for name in _NUMBERS)]
+        new = [*zip(*columns, strict=True)]
+        jobs = {job_id for _, form, _, job_id, *_ in new if form}
+        days = {utc_day(start_ns) for *_, start_ns in new}
+        files = newest_files(layout.tables_dir(self._lake.root), TABLES["applications"])
+        query = f"SELECT {', '.join((*_TEXTS, *_NUMBERS))} FROM ({files.scan(days)}) WHERE form = 'text'"
+        with connection() as con:
+            old = con.execute(f"{query} OR list_contains(?, job_id)", [[*jobs]]).fetchall() if files.uris else []
+        forms: dict[tuple[object, ...], dict[str, str | None]] = {}
+        for digest, form, exe, *numbers, start_ns in (*new, *old):
+            forms.setdefault(((exe or "").rstrip(), *numbers, start_ns // NS), {})[digest] = form
+        copies = {d for run in forms.values() if None in run.values() for d, form in run.items() if form == "text"}
+        forget_runs(self._lake, copies.intersection(digest for digest, *_ in old))
+        if not copies.intersection(digest for digest, *_ in new):
+            return joined
+        self._entries = [e._replace(**_IS_COPY) if e.digest in copies else e for e in self._entries]
+        self._report.outcomes = [o._replace(**_IS_COPY) if o.digest in copies else o for o in self._report.outcomes]
+        for key in [key for key in joined if key[0] == "darshan"]:
+            kept = [digest not in copies for digest in joined[key].text("log_digest").tolist()]
+            joined[key] = joined[key].take(np.array(kept, np.bool_))
+        return joined

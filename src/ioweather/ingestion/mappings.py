@@ -21,7 +21,7 @@ import duckdb
 from arro3 import core, io
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput, LakeError, QueryRefused, SourceError, UsageError
+from ioweather.core.errors import CorruptInput, LakeError, SourceError, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
 from ioweather.core.units import MIB
@@ -71,7 +71,7 @@ def check_select(table: str, sql: str) -> None:
         )
     try:
         require_select(sql, sql)
-    except QueryRefused as error:
+    except UsageError as error:
         raise UsageError(f"--select: {error.message}", hint="See docs/how-to/any-csv.md.") from None
 
 
@@ -135,7 +135,7 @@ def read_selected(
             finally:
                 child.kill()
     if not count:
-        raise EmptyInput(f"{path}: the SELECT gives no row.")
+        raise SourceError(f"{path}: the SELECT gives no row.", kind="EmptyInput")
 
 
 def _receive_batches(stream: IO[bytes]) -> Iterator[Any]:
@@ -176,7 +176,7 @@ def _without_cut_line(path: Path, form: str) -> Iterator[Path]:
         zipped = file.read(2) == b"\x1f\x8b"
         size = file.seek(0, 2)
         if not size:
-            raise EmptyInput(f"{path} is empty.")
+            raise SourceError(f"{path} is empty.", kind="EmptyInput")
         file.seek(size - 1)
         if form == "parquet" or (not zipped and file.read(1) in b"\r\n" + closing):
             yield path

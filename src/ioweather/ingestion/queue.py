@@ -1,7 +1,7 @@
-"""The queue of what was pushed and is not in the lake yet: files of checked rows in `<lake>/queue/`.
+"""The queue of what was pushed and is not in the lake yet: spool files in `<lake>/queue/`.
 
-A queued file is complete, checked and synced to disk, so its sender may delete its copy. Its name is the digest of what
-was pushed and the original name: a file that is pushed again while it waits is the same file. `ingestion.drain` is the
+A queued file is complete, checked and synced to disk, so its sender may delete its copy. Its name is its digest and the
+original name: a file that is pushed again while it waits is the same file. `ingestion.drain` is the
 only process that removes files.
 
 Prometheus metrics tell how long the queue is, and what the last pass of `ingest --watch` did.
@@ -26,17 +26,16 @@ from ioweather.core.safe_files import sync_to_disk
 from ioweather.job_io.outcomes import VerdictKind
 
 # 33 and 211 characters at most: within the 255 that a file name may have.
-_NAME: Final = re.compile(r"([0-9a-f]{32})-(.+)")
+_NAME: Final = re.compile(r"[0-9a-f]{32}-(.+)")
 DRAFT: Final = re.compile(r"\.[0-9a-f]{16}")
 # The writer's file has this size from the beginning, so that an error message can be written to a full disk.
 TROUBLE_BYTES: Final = 512
 
 
 class Queued(NamedTuple):
-    """A file of the queue; `digest` and `name` are those of what was pushed, `came_ns` is when."""
+    """A file of the queue; `name` is that under which it was pushed, `came_ns` is when."""
 
     path: Path
-    digest: str
     name: str
     bytes: int
     came_ns: int
@@ -63,6 +62,11 @@ def queue_dir(root: Path) -> Path:
 def refused_dir(root: Path) -> Path:
     """Files that passed the check and still could not be written to the lake, for an operator to look at."""
     return root / "refused"
+
+
+def source_of(name: str) -> str:
+    """The source that reads a pushed file of this name."""
+    return "spool" if name.endswith(".ndjson") else "sacct"
 
 
 def writer_file(root: Path) -> Path:
@@ -108,7 +112,7 @@ def queued(root: Path) -> list[Queued]:
             if named := _NAME.fullmatch(entry.name):
                 with suppress(FileNotFoundError):  # removed since it was listed
                     status = entry.stat(follow_symlinks=False)
-                    found.append(Queued(Path(entry.path), named[1], named[2], status.st_size, status.st_mtime_ns))
+                    found.append(Queued(Path(entry.path), named[1], status.st_size, status.st_mtime_ns))
     return sorted(found, key=lambda file: (file.came_ns, file.path.name))
 
 

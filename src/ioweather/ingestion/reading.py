@@ -14,10 +14,9 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy import ma  # every reader needs it: loaded before they are copied
-from numpy.typing import NDArray
 
 from ioweather.core.contracts import BatchSource, ReadContext, Source
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Frame
 from ioweather.core.registry import OURS
@@ -37,7 +36,7 @@ from ioweather.facts.job_metrics import job_io
 from ioweather.lake.ledger import FileOutcome
 from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited, stream_limited
 from ioweather.readers.reader_catalogue import SOURCES, nearest
-from ioweather.readers.text_files import beginning, begins_with_noise, take_cuts
+from ioweather.readers.text_files import take_cuts
 
 # Limit of wall time per second of processor time: storage may be slow, but not dead.
 _WALL_RATIO: Final = 10.0
@@ -56,7 +55,6 @@ _OF_FOLDERS: Final = ("lustre", "prometheus")
 _SECONDS_PER_MIB = 5.0
 _MEMORY_RATIO = 64
 _MEMORY_STEP_BYTES = 16 * MIB
-_LEARNED_ROWS = 50_000
 # File systems count time in steps of up to 2 s: a change within one step of the last leaves the times as they are.
 _TIME_STEP_NS = 2 * NS
 _WHOLE: Final = "Ingest the file again when it is complete."
@@ -215,8 +213,6 @@ def choose_source(head: bytes, path: Path) -> Source:
     for name in _BY_MAGIC_NUMBER.get(head[:4], ("darshan",)):
         if SOURCES[name].detect(head, path) >= 1.0:  # no other source can be as sure
             return SOURCES[name]
-    if begins_with_noise(head):
-        head = beginning(path).encode()
     scores: list[tuple[float, str]] = []
     for name in SOURCES:
         score = _detection_score(name, head, path)
@@ -273,7 +269,7 @@ def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, st
         else:
             source = _source_for(path, head_of(path), reading)
             source_name, pieces = source.name, source.read(path, reading.context)
-        for table, frame in _leave_out_long_rows(pieces, cadence, notes):
+        for table, frame in _noted(pieces, cadence, notes):
             good = _check_frame(source_name, table, frame, reading, complaints)
             rows[table] += good.rows
             _check_rows(path, size, rows.total(), reading.limits)
@@ -284,13 +280,13 @@ def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, st
             yield source_name, table, _check_frame(source_name, table, frame, reading, complaints)
         version.check()
         if cut := take_cuts():
-            raise TruncatedInput(cut, hint=_WHOLE)
+            raise SourceError(cut, hint=_WHOLE, kind="TruncatedInput")
         if complaints.refused_rows:
             raise SourceError("Some rows were skipped.", kind="ImpossibleRows")
     except Exception as error:
         cut = take_cuts()
-        if cut and isinstance(error, SourceError) and not isinstance(error, TruncatedInput):
-            error = TruncatedInput(f"{cut} {error}", hint=_WHOLE)
+        if cut and isinstance(error, SourceError) and error.kind != "TruncatedInput":
+            error = SourceError(f"{cut} {error}", hint=_WHOLE, kind="TruncatedInput")
         yield _failed_outcome(error, path, digest, size, source_name, rows, reading.limits, complaints)
     else:
         note = " ".join([*notes, *([f"{path}: {cadence}"] if str(cadence) else [])]) or None
@@ -301,33 +297,25 @@ def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, st
 # Times the median interval of the same metric of the same kind of component; at least a minute: raw rows and those of
 # minutes come together.
 _MOST_INTERVALS: Final = 10
-_LEARNED_FROM: Final = 10_000  # intervals of a metric
 
 
 class Cadence:
-    """Usual interval of samples in a file, learned from its frames of `series`; removes samples that last too long."""
+    """Usual interval of samples in a file, from the first frame of each metric; removes samples that last too long."""
 
     def __init__(self) -> None:
-        self._intervals: dict[tuple[str, str], NDArray[Any]] = {}
+        self._longest: dict[tuple[str, str], float] = {}
         self._left_out = 0
         self._first = ""
-        self.rows = 0  # learned from
-
-    def learn(self, frame: Frame) -> None:
-        """Note the intervals of these samples."""
-        self.rows += frame.rows
-        for name, chosen in _sample_groups(frame):
-            known = self._intervals.get(name, np.zeros(0, np.int64))
-            new = frame.array("interval_ns")[chosen][: _LEARNED_FROM - len(known)]
-            self._intervals[name] = np.concatenate([known, new])
 
     def leave_out_long(self, frame: Frame) -> Frame:
-        """The rows whose interval is within its bound."""
+        """The rows of `series` whose interval is within its bound."""
         intervals = frame.array("interval_ns")
         good = np.ones(frame.rows, np.bool_)
         for name, chosen in _sample_groups(frame):
-            usual = np.quantile(self._intervals[name], 0.5, method="lower")
-            good[chosen] = intervals[chosen] <= max(_MOST_INTERVALS * usual, MINUTE_NS)
+            if name not in self._longest:
+                usual = float(np.quantile(intervals[chosen], 0.5, method="lower"))
+                self._longest[name] = max(_MOST_INTERVALS * usual, MINUTE_NS)
+            good[chosen] = intervals[chosen] <= self._longest[name]
         if good.all():
             return frame
         self._left_out += int((~good).sum())
@@ -355,31 +343,17 @@ def _sample_groups(frame: Frame) -> Iterator[tuple[tuple[str, str], Bools]]:
         yield (kinds.categories[group // count], metrics.categories[group % count]), groups == group
 
 
-def _leave_out_long_rows(
-    pieces: Iterator[tuple[str, Frame]], cadence: Cadence, notes: list[str]
-) -> Iterator[tuple[str, Frame]]:
-    """Pieces without rows of `series` that last far too long. The first wait until the usual interval is known. A note
-    that the source returns, on content that no table takes, is added to `notes`."""
-    waiting: list[Frame] = []
-
-    def noted() -> Iterator[tuple[str, Frame]]:
-        if note := (yield from cast(Generator[tuple[str, Frame], None, str | None], pieces)):
-            notes.append(note)
-
-    try:
-        for table, frame in noted():
-            if table != "series":
-                yield table, frame
-                continue
-            cadence.learn(frame)
-            waiting.append(frame)
-            if cadence.rows >= _LEARNED_ROWS:
-                yield from (("series", cadence.leave_out_long(each)) for each in waiting)
-                waiting = []
-    except Exception:
-        yield from (("series", cadence.leave_out_long(each)) for each in waiting)
-        raise
-    yield from (("series", cadence.leave_out_long(each)) for each in waiting)
+def _noted(pieces: Iterator[tuple[str, Frame]], cadence: Cadence, notes: list[str]) -> Iterator[tuple[str, Frame]]:
+    """Pieces without rows of `series` that last far too long. A note that the source returns, on content that no table
+    takes, is added to `notes`."""
+    source = cast(Generator[tuple[str, Frame], None, str | None], iter(pieces))
+    while True:
+        try:
+            table, frame = next(source)
+        except StopIteration as end:
+            notes += [end.value] if end.value else []
+            return
+        yield table, cadence.leave_out_long(frame) if table == "series" else frame
 
 
 def _check_frame(source: str, table: str, frame: Frame, reading: Reading, complaints: Complaints) -> Frame:
@@ -512,7 +486,7 @@ def _source_for(path: Path, head: bytes, reading: Reading) -> Source:
     """The source that reads the file. Raises SourceError, also where its owner may not bring such rows."""
     if not head:
         if not path.is_dir():
-            raise EmptyInput(f"{path} is empty.")
+            raise SourceError(f"{path} is empty.", kind="EmptyInput")
         os.scandir(path).close()
         if not reads_as_one(path):  # one to look into, which could not be
             raise OSError(errno.EIO, "cannot list its files") from None

@@ -1,19 +1,18 @@
 """Check a spool file that another host pushed and put it into the queue of the lake.
 
 It is on disk then, so the sender may delete its copy; `ingestion.drain` writes it to the lake. Sent again, it adds
-nothing.
+nothing. A refused file stays with its sender.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ioweather.core.errors import AccessDenied, Busy, LakeError, SourceError, UsageError
+from ioweather.core.errors import IoweatherError, LakeError, SourceError, UsageError
 from ioweather.core.units import GIB, KIB
 from ioweather.ingestion import queue
 from ioweather.ingestion.reading import (
@@ -21,7 +20,6 @@ from ioweather.ingestion.reading import (
     Reading,
     context_of,
     days_of,
-    digest_of,
     limits_of,
     read_alone_bounded,
     read_file,
@@ -42,7 +40,7 @@ MOST_BYTES: Final = 4 * GIB
 # the server's memory or time, and are read within limits.
 _SMALL_BYTES: Final = 128 * KIB
 _ONE_READER: Final = threading.Lock()
-_REFUSALS: Final = {"foreign_rows": "ForeignRows", "impossible_rows": "ImpossibleRows", "too_many_days": "TooManyDays"}
+_REFUSALS: Final = {"foreign_rows": "ForeignRows", "impossible_rows": "ImpossibleRows"}
 
 
 @dataclass(frozen=True)
@@ -64,17 +62,17 @@ def check_names(host: str, name: str) -> None:
 
 
 def require_room(found: queue.Waiting) -> None:
-    """Raise Busy: a slow or dead writer must not fill the disk, and agents have spools of their own."""
+    """Raise IoweatherError (kind QueueFull): a slow or dead writer must not fill the disk, and agents have spools."""
     if found.files >= MOST_FILES or found.bytes >= MOST_BYTES:
-        raise Busy(
+        raise IoweatherError(
             f"The queue is full ({found.files:,} pushed files).", hint="Send the file again later.", kind="QueueFull"
         )
 
 
 def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Received:
-    """Check the file at `draft` and put its rows into the queue. `hosts` is a pattern of the hosts that may be in it.
+    """Check the file at `draft` and move it into the queue. `hosts` is a pattern of the hosts that may be in it.
 
-    A refused file is put there for the ledger alone. Messages have the name of the file, not its path in the lake."""
+    Raises SourceError for a refused file. Messages have the name of the file, not its path in the lake."""
     check_names(host, name)
     if name.endswith(".ndjson"):
         try:
@@ -82,18 +80,16 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
         except SourceError as error:
             raise error.reworded(error.message.replace(str(draft), name)) from None
         if named != host:
-            raise AccessDenied(f"The segment contains rows of {named}, not of {host}.")
-    source = "spool" if name.endswith(".ndjson") else "sacct"
-    reading = Reading(context_of(lake.facility, hosts=hosts), source, limits=limits_of(lake.facility))
-    with queue.draft_in(lake.root) as checked:
-        outcome = _write_checked(draft, checked, host, name, reading)
-        if outcome.reason == UNREADABLE:  # our disk failed: the sender keeps the file
-            raise LakeError(outcome.message or "")
-        is_new = queue.enqueue(lake.root, checked, name, outcome.digest)
-    message = outcome.message or ""
-    if _is_refused(outcome):
+            raise IoweatherError(f"The segment contains rows of {named}, not of {host}.", kind="AccessDenied")
+    reading = Reading(context_of(lake.facility, hosts=hosts), queue.source_of(name), limits=limits_of(lake.facility))
+    outcome = _check(draft, name, reading)
+    message = (outcome.message or "").replace(str(draft), name)
+    if outcome.reason == UNREADABLE:  # our disk failed: the sender keeps the file
+        raise LakeError(message)
+    if outcome.status == "quarantined" or outcome.reason == "foreign_rows":
         kind = _REFUSALS.get(outcome.reason or "", "CorruptInput")
         raise SourceError(message or f"Cannot read {name}.", kind=kind)
+    is_new = queue.enqueue(lake.root, draft, name, outcome.digest)
     if outcome.refused_rows:  # an error for the sender, although the other rows are accepted
         raise SourceError(
             message, hint=f"The other {sum(outcome.rows.values()):,} rows were accepted.", kind="ImpossibleRows"
@@ -101,48 +97,22 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
     return Received(outcome.status if is_new or outcome.status == "partial" else "known", dict(outcome.rows), message)
 
 
-def _write_checked(draft: Path, checked: Path, host: str, name: str, reading: Reading) -> FileOutcome:
-    """Write the checked rows of the pushed file `draft` to `checked`, and return its outcome.
-
-    `checked` has one JSON value per line: {host, source}, then [table, {column: values}] per frame, then ["ingests",
-    outcome] if the outcome has a message. A refused file has no rows.
-    """
+def _check(draft: Path, name: str, reading: Reading) -> FileOutcome:
+    """Read the pushed file and return its outcome. Raises SourceError if its rows are of too many days."""
     size, days = draft.stat().st_size, set[int]()
     read = read_alone_bounded(str(draft), size, reading) if size > _SMALL_BYTES else _read_here(draft, size, reading)
-    header = json.dumps({"host": host, "source": reading.source}) + "\n"
-    with checked.open("w", encoding="utf-8") as file:
-        file.write(header)
-        for item in read:
-            if isinstance(item, FileOutcome):
-                outcome = item
-                break
-            _, table, frame = item
-            if len(days := days | days_of(table, frame)) > MOST_DAYS:
-                many = f"{draft} has rows of more than {MOST_DAYS} days, the maximum of one push."
-                digest = digest_of(draft, reading)
-                outcome = FileOutcome(
-                    str(draft), digest, size, reading.source, "quarantined", reason="too_many_days", message=many
-                )
-                break
-            file.write(json.dumps([table, {column: values.tolist() for column, values in frame.items()}]) + "\n")
-        place = str((checked.parent / host / name).absolute())
-        outcome = outcome._replace(file=place, message=(outcome.message or "").replace(str(draft), name) or None)
-        if _is_refused(outcome):
-            file.seek(0)
-            file.truncate()
-            file.write(header)
-            outcome = outcome._replace(status="quarantined", rows={})
-        if outcome.message:
-            file.write(json.dumps(["ingests", outcome]) + "\n")
-    return outcome
+    for item in read:
+        if isinstance(item, FileOutcome):
+            break
+        days |= days_of(item[1], item[2])
+        if len(days) > MOST_DAYS:
+            many = f"{name} has rows of more than {MOST_DAYS} days, the maximum of one push."
+            raise SourceError(many, kind="TooManyDays")
+    assert isinstance(item, FileOutcome)  # the last item
+    return item
 
 
 def _read_here(path: Path, size: int, reading: Reading) -> list[Any]:
     """Read a small file in this process, one at a time."""
     with _ONE_READER:
         return [*read_file(path, size, reading)]
-
-
-def _is_refused(outcome: FileOutcome) -> bool:
-    """Whether none of the file's rows may go into the lake."""
-    return outcome.status == "quarantined" or outcome.reason == "foreign_rows"

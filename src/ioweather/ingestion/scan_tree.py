@@ -199,7 +199,7 @@ def summary(report: ScanReport) -> Answer:
         Fact("directories", "directories", counts["directories"], "count"),
         Fact("symbolic_links", "symbolic links", counts["symlinks"], "count"),
     ]
-    if linked := sum(entries_in(cell) for index, cell in whole["link_count"].items() if index > 1):
+    if linked := counts["linked_files"]:
         note = f"{counts['linked_names']:,} names, each file counted once"
         there.append(Fact("linked_files", "files with several hard links", linked, "count", note=note))
     if counts["others"]:
@@ -224,7 +224,7 @@ def summary(report: ScanReport) -> Answer:
         by_owner.append(Fact(f"owner_{number}", _printable(name), count, "count", share, note=note))
     largest = [
         Fact(f"file_{number}", user_name(uid) or f"uid {uid}", value, "bytes", note=_printable(path))
-        for number, (value, path, uid) in enumerate(sorted(tally.largest["files"], reverse=True)[:_SHOWN], 1)
+        for number, (value, path, uid) in enumerate(sorted(tally.largest, reverse=True)[:_SHOWN], 1)
     ]
     lost = {"vanished while scanning": counts["vanished"], "stat failed": counts["not_examined"]}
     return Answer(

@@ -36,7 +36,6 @@ class Resolution(NamedTuple):
     columns: int
 
 
-SCREEN = Resolution(rows=8, columns=66)
 # A drawn cell takes some 130 bytes, and a page has up to twelve drawings: two modules, two operations, two widths.
 PAGE = Resolution(rows=24, columns=48)
 
@@ -71,7 +70,7 @@ class Operations(NamedTuple):
     unrecorded_ranks: tuple[int, ...] = ()
 
 
-def make_heat_maps(log: DarshanLog, resolution: Resolution) -> tuple[HeatMap, ...]:
+def make_heat_maps(log: DarshanLog, resolution: Resolution = PAGE) -> tuple[HeatMap, ...]:
     """Return one heat map per module of a log. Time is since its start; columns are whole bins of its heat map."""
     found = []
     for module, operations in sorted(_list_operations(log).items()):
@@ -168,24 +167,14 @@ def _split_into_groups(count: int, most: int) -> tuple[int, int]:
     return step, max(1, -(-count // step))
 
 
-def busiest(maps: tuple[HeatMap, ...]) -> HeatMap | None:
-    """Return the map of the highest layer with nearly all of the bytes: the layer that the application called."""
-    order = ("MPI-IO", "POSIX", "STDIO")
-    most = max((each.total_bytes for each in maps), default=0.0)
-    full = [each for each in maps if each.total_bytes >= 0.9 * most > 0]
-    return min(full, key=lambda heat: order.index(heat.module) if heat.module in order else len(order), default=None)
-
-
-def draw_heat_map(heat: HeatMap, title: str, *, split: bool) -> Chart:
-    """Return the chart of a heat map; `split`: reads and writes side by side. A single process has a row for each."""
+def draw_heat_map(heat: HeatMap, title: str) -> Chart:
+    """Return the chart of a heat map, reads and writes side by side. A single process has a row for each."""
     if lost := heat.unrecorded_ranks:
         which = f"rank {lost[0]:,}" if len(lost) == 1 else f"{len(lost):,} of {heat.nprocs:,} ranks"
         title = f"{title}; not recorded: {which}"
     parts = [("read", heat.read_bytes), ("written", heat.write_bytes)]
     used = [(name, values) for name, values in parts if values.sum() > 0] or parts[:1]
-    facet = split and len(used) > 1 and heat.nprocs > 1
-    if not facet and heat.nprocs > 1:
-        used = [("", heat.read_bytes + heat.write_bytes)]
+    facet = len(used) > 1 and heat.nprocs > 1
     rows: list[tuple[Cell, ...]] = []
     for name, values in used:
         for row, amounts in enumerate(values.tolist()):

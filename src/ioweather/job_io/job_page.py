@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.frames import Bools, Floats, Ints
-from ioweather.core.results import Answer, Cell, Chart, Exhibit, Fact, FactGroup, ResultTable, columns_of
+from ioweather.core.results import Cell, Chart, Exhibit, Fact, FactGroup, ResultTable, columns_of
 from ioweather.core.tables import READ_BINS, SIZE_BINS, STRATEGIES, WRITE_BINS
 from ioweather.core.units import NS, format_bytes, format_seconds, format_time_ns, names_of
 from ioweather.facts.job_metrics import (
@@ -31,8 +31,7 @@ from ioweather.facts.job_metrics import (
     times,
 )
 from ioweather.facts.server_io import OperationTotals, ServerIo
-from ioweather.job_io.heat_map import draw_heat_map
-from ioweather.job_io.outcomes import JobOutcome
+from ioweather.job_io.heat_map import HeatMap, draw_heat_map, make_heat_maps
 from ioweather.job_io.summary import bin_labels, format_run_time
 from ioweather.job_io.view import JobView, printable
 from ioweather.readers.darshan.log import DarshanLog
@@ -71,19 +70,18 @@ class Usage:
         return (self.read_bytes + self.write_bytes) / self.io_seconds if self.io_seconds else None
 
 
-def page_exhibits(view: JobView) -> Iterator[Exhibit]:
-    """The exhibits of a job in the order of a page. What is not recorded has no section; the notes of the answer say
-    so."""
+def page_exhibits(view: JobView, log: DarshanLog | None) -> Iterator[Exhibit]:
+    """The exhibits of a job in the order of a page; `log` has its activity. What is not recorded has no section."""
     records = file_records(view.applications, view.files)
     used = usages(records, view.log)
     yield _tabulate_job(view)
-    if view.heat_maps:
-        yield _draw_activity(view)
+    if heat_maps := make_heat_maps(log) if log is not None else ():
+        yield _draw_activity(heat_maps)
     if used:
         yield _compare_interfaces(view, used)
     for usage in used:
         yield _describe_interface(usage)
-    if records.counted.any() and not view.sums_only:
+    if records.counted.any() and not view.has_only_sums:
         yield _tabulate_mounts(view, records)
         yield _tabulate_largest_files(records)
 
@@ -129,16 +127,15 @@ def _tabulate_modules(view: JobView) -> ResultTable:
     return ResultTable("modules", (columns[0], columns[-1]), tuple(rows), "Modules in the log")
 
 
-def _draw_activity(view: JobView) -> Exhibit:
+def _draw_activity(heat_maps: Sequence[HeatMap]) -> Exhibit:
     """Return a heat map for each module: bytes by rank and time."""
     charts = tuple(
-        draw_heat_map(heat, heat.module if heat.origin == "heat map" else f"{heat.module} trace", split=True)
-        for heat in view.heat_maps
+        draw_heat_map(heat, heat.module if heat.origin == "heat map" else f"{heat.module} trace") for heat in heat_maps
     )
-    title = "Bytes over time" if view.heat_maps[0].nprocs == 1 else "Bytes by rank and time"
+    title = "Bytes over time" if heat_maps[0].nprocs == 1 else "Bytes by rank and time"
     caveats = [
         f"{heat.module}: the data of each traced operation are spread evenly over its duration."
-        for heat in view.heat_maps
+        for heat in heat_maps
         if heat.origin == "trace"
     ]
     return Exhibit("job.activity", title, charts=charts, caveats=tuple(caveats))
@@ -151,7 +148,7 @@ def _compare_interfaces(view: JobView, used: list[Usage]) -> Exhibit:
         "interface [text]; files [count]; read [bytes]; written [bytes]; "
         "io_seconds: I/O time (slowest process) [seconds]; bandwidth: bandwidth estimate [bytes_per_s]",
         (
-            (u.name, None if view.sums_only else u.files, u.read_bytes, u.write_bytes, u.io_seconds, u.bytes_per_s)
+            (u.name, None if view.has_only_sums else u.files, u.read_bytes, u.write_bytes, u.io_seconds, u.bytes_per_s)
             for u in used
         ),
         "Bytes by interface",
@@ -455,59 +452,54 @@ _MOST_TARGETS: Final = 10
 _MOST_TIMES: Final = 400
 
 
-def server_answer(job: str, found: ServerIo, *, detail: bool) -> Answer:
+def server_headline(job: str, found: ServerIo) -> str:
+    """Return how much the servers counted, where and when."""
+    targets = f"{len(found.targets)} target{'s' if len(found.targets) > 1 else ''}"
+    where = ", ".join(printable(name) for name in found.systems)
+    return (
+        f"Job {job} read {format_bytes(found.read_bytes)} and wrote {format_bytes(found.write_bytes)} on {targets} of "
+        f"{where}, {format_time_ns(found.start_ns)} to {format_time_ns(found.end_ns)}, by server counters."
+    )
+
+
+def server_caveats(found: ServerIo) -> Iterator[str]:
+    """Yield that amounts are lower bounds, if counters were reset."""
+    if found.restarted_rows:
+        intervals = f"{found.restarted_rows} interval{'s' if found.restarted_rows > 1 else ''}"
+        yield f"The server counters were reset in {intervals}, so the amounts are lower bounds."
+
+
+def server_facts(found: ServerIo) -> tuple[FactGroup, ...]:
     """Return volume, operations, sizes of requests and targets. The servers' counters do not include files or the time
     that the job waited."""
-    where = ", ".join(printable(name) for name in found.systems)
-    targets = f"{len(found.targets)} target{'s' if len(found.targets) > 1 else ''}"
-    caveats = ["This job has no Darshan log: its files, processes and I/O time are unknown."]
-    if found.restarted_rows:
-        caveats.append(
-            f"The server counters were reset in {found.restarted_rows} "
-            f"interval{'s' if found.restarted_rows > 1 else ''}, so the amounts are lower bounds."
-        )
-    owners = {
-        "user": tuple(f"uid {uid}" for uid in found.uids),
-        "project": found.projects,
-        "program": found.programs,
-    }
-    groups: dict[tuple[str, str], list[Fact]] = {
-        ("job", "Job"): [Fact(name, name, "", note=printable(", ".join(of))) for name, of in owners.items() if of],
-        ("server_volume", "Volume"): [
-            Fact("read_bytes", "read", found.read_bytes, "bytes"),
-            Fact("write_bytes", "written", found.write_bytes, "bytes"),
-        ],
-        ("server_operations", "Operations"): [
-            Fact(f"{name}_count", printable(name), done.count, "count", note=_format_server_time(done))
-            for name, done in found.operations.items()
-        ],
-        ("server_requests", "Request size"): list(_list_mean_requests(found)),
-        ("server_targets", f"Targets ({len(found.targets)})"): [
-            Fact(f"target_{number}", printable(name), done.bytes, "bytes", note=f"{done.count:,} operations")
-            for number, (name, done) in enumerate(islice(found.targets.items(), _MOST_TARGETS), 1)
-        ],
-    }
-    project, program = (of[0] if len(of) == 1 else None for of in (found.projects, found.programs))
-    return Answer(
-        question="job",
-        headline=f"Job {job} read {format_bytes(found.read_bytes)} and wrote {format_bytes(found.write_bytes)} on "
-        f"{targets} of {where}, {format_time_ns(found.start_ns)} to {format_time_ns(found.end_ns)}, by server "
-        "counters.",
-        facts=tuple(FactGroup(name, title, tuple(facts)) for (name, title), facts in groups.items() if facts),
-        exhibits=tuple(_draw_server_exhibits(found)) if detail else (),
-        caveats=tuple(caveats),
-        result=JobOutcome(
-            job_id=found.job_ids[0] if len(found.job_ids) == 1 else None,
-            user=None,
-            project=project,
-            program=printable(program or ""),
-            logs=0,
-            start_ns=found.start_ns,
-            end_ns=found.end_ns,
-            read_bytes=found.read_bytes,
-            write_bytes=found.write_bytes,
+    groups = (
+        (
+            "server_volume",
+            "Volume",
+            [
+                Fact("read_bytes", "read", found.read_bytes, "bytes"),
+                Fact("write_bytes", "written", found.write_bytes, "bytes"),
+            ],
+        ),
+        (
+            "server_operations",
+            "Operations",
+            [
+                Fact(f"{name}_count", printable(name), done.count, "count", note=_format_server_time(done))
+                for name, done in found.operations.items()
+            ],
+        ),
+        ("server_requests", "Request size", list(_list_mean_requests(found))),
+        (
+            "server_targets",
+            f"Targets ({len(found.targets)})",
+            [
+                Fact(f"target_{number}", printable(name), done.bytes, "bytes", note=f"{done.count:,} operations")
+                for number, (name, done) in enumerate(islice(found.targets.items(), _MOST_TARGETS), 1)
+            ],
         ),
     )
+    return tuple(FactGroup(name, title, tuple(facts)) for name, title, facts in groups if facts)
 
 
 def _list_mean_requests(found: ServerIo) -> Iterator[Fact]:
@@ -525,7 +517,7 @@ def _format_server_time(done: OperationTotals) -> str:
     return "" if done.seconds is None else f"{done.seconds:,.3g} s of server time"
 
 
-def _draw_server_exhibits(found: ServerIo) -> Iterator[Exhibit]:
+def draw_server_exhibits(found: ServerIo) -> Iterator[Exhibit]:
     """Yield traffic over time, operations, targets and sizes of requests, as the servers counted them."""
     step = -(-len(found.times) // _MOST_TIMES)
     rows: list[tuple[Cell, ...]] = []
@@ -547,17 +539,3 @@ def _draw_server_exhibits(found: ServerIo) -> Iterator[Exhibit]:
         columns = "operation [text]; up_to_bytes: up to [bytes]; count: requests [count]"
         table = ResultTable.of("sizes", columns, sizes)
         yield Exhibit("job.server_sizes", "Request sizes, according to server counters", tables=(table,))
-
-
-def beside_log(view: JobView, found: ServerIo) -> FactGroup:
-    """Return the servers' counts of a job that has logs, compared with these."""
-    logs = "the log" if view.logs_of_job == 1 else f"its {view.logs_of_job:,} logs"
-    facts = []
-    for verb, words, counted in (("read", "read", found.read_bytes), ("write", "written", found.write_bytes)):
-        said = int(view.job_io.ints(f"{verb}_bytes").sum())
-        if view.of_job is not None:
-            said = view.of_job.read_bytes if verb == "read" else view.of_job.write_bytes
-        note = f"{counted / said:.0%} of the {format_bytes(said)} in {logs}" if said else f"none in {logs}"
-        facts.append(Fact(f"server_{verb}_bytes", words, counted, "bytes", note=note))
-    facts.append(Fact("server_operations", "operations", sum(d.count for d in found.operations.values()), "count"))
-    return FactGroup("servers", "According to server counters", tuple(facts))

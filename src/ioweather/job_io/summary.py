@@ -13,13 +13,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding, number_names
+from ioweather.core.results import Answer, Fact, FactGroup, Finding, number_names
 from ioweather.core.tables import FILE_MODULES, READ_BINS, SIZE_BIN_UPPER_BYTES, STRATEGIES, WRITE_BINS
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value, names_of
 from ioweather.facts.bandwidth import Verb, bandwidth_caveats, passed_seconds
 from ioweather.facts.runs import program_of, signatures
 from ioweather.job_io.advisor.profile import FILESYSTEMS, UNKNOWN
-from ioweather.job_io.heat_map import busiest, draw_heat_map
 from ioweather.job_io.outcomes import JobOutcome
 from ioweather.job_io.view import JobView, printable, recorded_whole
 
@@ -66,15 +65,6 @@ def sum_console_seconds(view: JobView) -> tuple[float, float]:
     # A record of all processes has the sum; its mean stands for the slowest.
     slowest = float(np.bincount(np.maximum(rank, 0)[rank >= 0], weights=spent[rank >= 0]).max(initial=0.0))
     return float(spent.sum()), slowest + float(spent[rank < 0].sum()) / processes
-
-
-_FORMS: Final = {
-    "totals": (
-        "it contains only totals over all files (darshan-parser --total). Files, ranks and mounts are unknown, and "
-        "MPI-IO's own POSIX calls cannot be separated"
-    ),
-    "trace": "it contains only a trace (darshan-dxt-parser), without opens, metadata and standard streams",
-}
 
 
 def recording_advice(view: JobView) -> str | None:
@@ -135,8 +125,9 @@ def _find_notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterat
     if counters:
         text = f"The log is incomplete: Darshan ran out of memory for {', '.join(counters)}. Figures are lower bounds."
         yield "partial_counters", text
-    for form in sorted(view.forms & set(_FORMS)):
-        yield f"only_{form}", f"The log is incomplete: {_FORMS[form]}. Figures are lower bounds."
+    if view.has_only_sums:
+        text = "The log is incomplete: version 0.2 read sums or a trace of it. Figures are lower bounds."
+        yield "only_sums", text
     if unrecorded := view.unrecorded_file_count:
         yield (
             "files_without_record",
@@ -174,14 +165,6 @@ def _find_notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterat
         yield "logs_as_one_run", f"{view.logs_of_job:,} overlapping single-process logs are shown as one run."
     elif view.logs > 1:
         yield "which_run", f"This is {view.run_words}, the one with the most I/O time. Each run is a single process."
-    if view.heat_maps:
-        return
-    if view.log is None:
-        yield "no_heat_map", "Heat map: not stored in the lake, but the log may contain one."
-    elif row["moved_bytes"]:
-        short = "HEATMAP" in view.log.modules
-        why = "the run is shorter than two of its bins" if short else "not recorded in this log"
-        yield "no_heat_map", f"Heat map: {why}."
 
 
 def _find_notes_on_pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -258,8 +241,7 @@ def _is_mostly_mpiio(row: Mapping[str, Any]) -> bool:
 # Notes of every view: without them the figures mislead.
 ALWAYS_SAID: Final = (
     "partial_counters",
-    "only_totals",
-    "only_trace",
+    "only_sums",
     "files_without_record",
     "processes_without_record",
     "console_time",
@@ -287,7 +269,7 @@ _OF_ROW: Final = names_of("""
 
 
 def job_answer(view: JobView) -> Answer:
-    """Return the screen of a job: facts with bars, one heat map, notes. `job_page.page_exhibits` has the rest."""
+    """Return the screen of a job: facts with bars, and notes. `job_page.page_exhibits` has the rest."""
     row = view.row()
     kind = describe_filesystem(view, row)
     title = f"Files on {kind}" if kind else "Files"
@@ -301,13 +283,11 @@ def job_answer(view: JobView) -> Answer:
         FactGroup("files", title, tuple(_list_file_facts(row))),
         FactGroup("accesses", "Access sizes and order", tuple(_list_access_facts(row))),
     )
-    modules, forms = (view.applications.text(name).tolist() for name in ("partial_modules", "form"))
-    partial = [bool(names) or form in _FORMS for names, form in zip(modules, forms, strict=True)]
+    partial = [bool(names) or view.has_only_sums for names in view.applications.text("partial_modules").tolist()]
     return Answer(
         question=f"What I/O did {view.label} perform?",
         headline=headline(view, row),
         facts=tuple(group for group in groups if group.facts),
-        exhibits=tuple(_draw_activity(view)),
         findings=number_names(notes(view, row)),
         coverage=recorded_whole(partial),
         name="job",
@@ -532,14 +512,3 @@ def _list_access_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
         yield Fact("sequential", "sequential", share, "ratio", share, f"consecutive {consecutive}")
     if row["aligned_ratio"] is not None:
         yield Fact("aligned", "aligned in the file", row["aligned_ratio"], "ratio", row["aligned_ratio"])
-
-
-def _draw_activity(view: JobView) -> Iterator[Exhibit]:
-    """Yield the heat map of the layer that the application called, if there is one."""
-    heat = busiest(view.heat_maps)
-    if heat is not None:
-        ranks = "Bytes over time" if heat.nprocs == 1 else "Bytes by rank (down) and time (across)"
-        origin = ", from the trace" if heat.origin == "trace" else ""
-        yield Exhibit(
-            "job.activity", ranks, charts=(draw_heat_map(heat, f"{ranks}, {heat.module}{origin}", split=False),)
-        )

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,15 +19,14 @@ import numpy as np
 from ioweather.core.contracts import Params, PathPolicy
 from ioweather.core.errors import DataUnavailable, SourceError, UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Floats, Frame, Ints
+from ioweather.core.frames import Floats, Frame
 from ioweather.core.results import Coverage, Exhibit, ResultTable, columns_of
 from ioweather.core.tables import encode_text
-from ioweather.core.units import DAY_NS, NS, format_time_ns, shown_command, shown_path, utc_day
-from ioweather.facts.accounting import job_numbers, match_jobs
+from ioweather.core.units import NS, shown_command, shown_path, utc_day
+from ioweather.facts.accounting import WHICH_JOB, job_numbers, match_jobs
 from ioweather.facts.job_metrics import file_records, job_io, rows_of
-from ioweather.facts.runs import JOB_COLUMNS, Runs, jobs_of, program_of
-from ioweather.facts.server_io import ServerIo, server_io
-from ioweather.job_io.heat_map import HEAT_MODULES, PAGE, SCREEN, HeatMap, Resolution, make_heat_maps
+from ioweather.facts.runs import JOB_COLUMNS, Runs, jobs_of
+from ioweather.job_io.heat_map import HEAT_MODULES
 from ioweather.job_io.outcomes import AllRuns
 from ioweather.readers.darshan.darshan_reader import read_log, rows_of_logs
 from ioweather.readers.darshan.log import DarshanLog
@@ -67,7 +65,6 @@ class JobView:
     facility: Facility = field(default_factory=Facility)
     processes_per_node: int | None = None
     log: DarshanLog | None = None
-    heat_maps: tuple[HeatMap, ...] = ()
     target_count: int | None = None
     target_bytes_per_s: float | None = None
     separate: bool = False
@@ -135,14 +132,10 @@ class JobView:
         return sorted({name for text in texts for name in (text or "").split(",") if name})
 
     @property
-    def forms(self) -> frozenset[str]:
-        """Other forms of logs that it was read from (`applications.form`)."""
-        return frozenset(form for form in self.applications.text("form").tolist() if form is not None)
-
-    @property
-    def sums_only(self) -> bool:
-        """Only sums over all files are known."""
-        return self.forms == {"totals"}
+    def has_only_sums(self) -> bool:
+        """Whether version 0.2 read sums over all files, or a trace, instead of the log."""
+        form = self.applications.text("form")
+        return bool(form.equals("totals").any() or form.equals("trace").any())
 
     @property
     def incomplete(self) -> bool:
@@ -160,21 +153,6 @@ _COLUMNS: Final = columns_of(
     "target [text]; files [count]; read_bytes: read [bytes]; write_bytes: written [bytes]; "
     "seconds: time of all processes [seconds]"
 )
-
-
-def only_files(view: JobView, pattern: str) -> JobView:
-    """Restrict the job to files that fit a pattern: of names, or of whole paths if it contains a slash."""
-    path = view.files.text("path")
-    wanted = [
-        category is not None and fnmatchcase(category if "/" in pattern else category.rsplit("/", 1)[-1], pattern)
-        for category in path.categories
-    ]
-    rows = np.array([*wanted, False], np.bool_)[path.codes]
-    if not rows.any():
-        raise DataUnavailable(f"No file of this job matches {pattern!r}. Hashed or dropped paths cannot match.")
-    files = view.files.take(rows)
-    # A heat map is of all files.
-    return replace(view, files=files, job_io=job_io(view.applications, files), heat_maps=())
 
 
 def target_exhibit(view: JobView) -> Iterator[Exhibit]:
@@ -269,7 +247,7 @@ JOB_ID: Final = re.compile(r"\d{1,18}([_+]\d{1,9})?")
 
 
 # The tables that `find_job` may read.
-LOG_TABLES: Final = frozenset({"applications", "files", "ingests", "jobs", "series"})
+LOG_TABLES: Final = frozenset({"applications", "files", "ingests", "job_io", "jobs", "series"})
 
 
 def named_log(source: DataSource, params: Params) -> JobView:
@@ -286,13 +264,8 @@ def note_log(source: DataSource, param: str, view: JobView) -> None:
 
 
 def find_named_log(source: DataSource, params: Params) -> JobView:
-    """Return the job that the parameter `job` names; with the heat map of its log if the question draws it."""
-    view = find_job(source, params, params["job"])
-    if view.log is None and view.logs == 1 and source.reads_files and "detail" in params:
-        # A server opens no logs for the asking user: the file at that path may have changed.
-        log = ingested_log(source.snapshot, view)
-        return replace(view, heat_maps=make_heat_maps(log, PAGE if params["detail"] else SCREEN)) if log else view
-    return view
+    """Return the job that the parameter `job` names."""
+    return find_job(source, params, params["job"])
 
 
 def find_job(source: DataSource, params: Params, target: str) -> JobView:
@@ -304,7 +277,7 @@ def find_job(source: DataSource, params: Params, target: str) -> JobView:
     paths: PathPolicy = params.get("paths", "keep")
     path = Path(target)
     if files and path.is_file():
-        view = view_of_log(path, paths, PAGE if params.get("detail") else SCREEN)
+        view = view_of_log(path, paths)
         if source.was_named:
             lake, job_id = source.snapshot, int(view.applications.array("job_id")[0])
             jobs = lake.frame("jobs", JOB_COLUMNS, where={"raw_job_id": job_id})
@@ -331,7 +304,7 @@ def _is_of_facility(view: JobView, lake: Snapshot) -> bool:
     return lake.frame("applications", ("log_digest",), where={"log_digest": digests}).rows > 0
 
 
-def view_of_log(path: Path, paths: PathPolicy, resolution: Resolution) -> JobView:
+def view_of_log(path: Path, paths: PathPolicy) -> JobView:
     """Return the log at `path` as a job of its own. Nothing is written."""
     try:
         log = read_log(path)
@@ -340,17 +313,13 @@ def view_of_log(path: Path, paths: PathPolicy, resolution: Resolution) -> JobVie
     applications, files = rows_of_logs([log], paths)
     # The name of a log usually contains the user's and the program's: it is hidden where paths are.
     name = printable(path.name) if paths == "keep" else log.digest[:12]
-    heat_maps = make_heat_maps(log, resolution)
-    return JobView(name, applications, files, job_io(applications, files), log=log, heat_maps=heat_maps)
-
-
-_MOST_LISTED = 8
+    return JobView(name, applications, files, job_io(applications, files), log=log)
 
 
 def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) -> JobView:
     """Return the run by which the job is judged, of the user and period of the question.
 
-    Raises UsageError if there are several jobs of that id, with a line for each.
+    Raises UsageError if there are several jobs of that id.
     """
     snapshot, uid = source.snapshot, params.get("uid")
     raw_id = raw_id_of(snapshot, job_id)
@@ -363,22 +332,23 @@ def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) 
     if not applications.rows:
         raise DataUnavailable(
             f"The lake has no Darshan log of job {job_id}.",
-            hint="Ingest its logs (`ioweather ingest`), or specify a log file instead of a job ID.",
+            hint="Ingest its logs or its accounting (`ioweather ingest`), or specify a log file.",
         )
     applications = applications.take(np.argsort(applications.array("start_ns"), kind="stable"))
     matches = match_jobs(applications, jobs)
     numbers = job_numbers(applications, matches)
     if numbers.max() > 0:
-        clusters = matches.text("cluster").tolist()
-        question = _list_ambiguous_jobs(job_id, applications, numbers, clusters if len(set(clusters)) > 1 else ())
-        raise UsageError(question, hint="Select one with --cluster, --uid, --from or --to.")
+        raise UsageError(f"Job ID {job_id} matches {int(numbers.max()) + 1} jobs.", hint=f"{WHICH_JOB}{job_id}")
     return main_run_of(_build_view(snapshot, f"job {job_id}", applications, jobs, paths))
 
 
-def ingested_log(snapshot: Snapshot, view: JobView) -> DarshanLog | None:
-    """Read the log of a view of one log, if it is still where it was ingested and has not changed."""
+def log_of(source: DataSource, view: JobView) -> DarshanLog | None:
+    """Return the log of a view, else read that of a view of one log, if it is still where it was ingested and has not
+    changed. A server opens no logs for the asking user: the file at that path may have changed."""
+    if view.log is not None or view.logs > 1 or not source.reads_files:
+        return view.log
     (digest,) = view.applications.text("log_digest").tolist()
-    for place in snapshot.frame("ingests", ("path",), where={"digest": str(digest)}).text("path").tolist():
+    for place in source.snapshot.frame("ingests", ("path",), where={"digest": str(digest)}).text("path").tolist():
         if not Path(str(place)).is_file():  # a pipe would be waited for
             continue
         with suppress(OSError, SourceError):
@@ -402,57 +372,17 @@ def _build_view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame
     """Return the job of these applications, with files, metrics and sampled targets from the lake."""
     digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
     days = {utc_day(int(start)) for start in applications.array("start_ns")}
-    files = snapshot.frame("files", where={"log_digest": digests}, days=days)
+    files, stored = (snapshot.frame(name, where={"log_digest": digests}, days=days) for name in ("files", "job_io"))
+    place = rows_of(stored.text("log_digest"), applications.text("log_digest"))
     return JobView(
         label,
         _apply_path_policy(applications, "exe", paths),
         _apply_path_policy(files, "path", paths),
-        job_io(applications, files),
+        stored.take(place) if (place >= 0).all() else job_io(applications, files),
         jobs=jobs,
         facility=snapshot.facility,
         **_measure_targets(snapshot, min(days)),
     )
-
-
-def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
-    """Return the operations of the parameter `job` as the servers counted them; None without any.
-
-    Raises UsageError if jobs of several users or clusters have that id.
-    """
-    snapshot, job_id, uid = source.snapshot, params["job"], params.get("uid")
-    where = {
-        "job_id": raw_id_of(snapshot, job_id),
-        **({} if uid is None else {"uid": uid}),
-        **_make_cluster_filter(params),
-    }
-    rows = snapshot.frame("job_operations", where=where, period_ns=source.period_ns)
-    owners = {"user ids": rows.array("uid").tolist(), "clusters": rows.text("cluster").tolist()}
-    for what, values in owners.items():
-        several = sorted({str(value) for value in values if value is not None})
-        if len(several) > 1:
-            raise UsageError(
-                f"Job ID {job_id} is ambiguous: it exists for {len(several)} {what} ({', '.join(several)}).",
-                hint="Select one with --cluster, --uid, --from or --to.",
-            )
-    if (found := server_io(rows)) is None:
-        return None
-    # A job with accounting is answered from that (diagnosis.jobs_without_log): rules for users and programs remain.
-    exe = found.programs[0] if len(found.programs) == 1 else None
-    projects = {snapshot.facility.project_of(account=None, uid=uid, exe=exe) for uid in found.uids}
-    return replace(found, projects=tuple(sorted(projects)))
-
-
-def counted_beside_log(snapshot: Snapshot, view: JobView) -> ServerIo | None:
-    """Return what servers counted of a job that has logs: rows of its user, or without a user, within a day of it."""
-    job_id, uid = (set(view.applications.ints(name).tolist()) for name in ("job_id", "uid"))
-    if len(job_id) != 1 or not snapshot.filled(["job_operations"]):
-        return None
-    start, end = int(view.applications.ints("start_ns").min()), int(view.applications.ints("end_ns").max())
-    rows = snapshot.frame(
-        "job_operations", where={"job_id": job_id.pop()}, period_ns=(max(start - DAY_NS, 0), end + DAY_NS)
-    )
-    theirs = [each is None or each in uid for each in rows.array("uid").tolist()]
-    return server_io(rows.take(np.array(theirs, np.bool_)))
 
 
 def _measure_targets(snapshot: Snapshot, day: str) -> dict[str, Any]:
@@ -485,23 +415,6 @@ def raw_id_of(snapshot: Snapshot, job_id: str) -> int:
 def _make_cluster_filter(params: Params) -> dict[str, str]:
     """Return the filter of rows by the parameter `cluster`; empty if it is not given."""
     return {} if params.get("cluster") is None else {"cluster": params["cluster"]}
-
-
-def _list_ambiguous_jobs(job_id: str, applications: Frame, numbers: Ints, clusters: Sequence[str | None]) -> str:
-    """List the jobs of one id: start, user, program and number of logs, and cluster if they differ."""
-    start = applications.ints("start_ns")
-    uid, exe = applications.array("uid").tolist(), applications.text("exe").tolist()
-    lines = []
-    for number in range(int(numbers.max()) + 1):
-        mine = np.flatnonzero(numbers == number)
-        first = int(mine[0])
-        program = printable(program_of(exe[first] or "")) or "unnamed"
-        logs = f"{len(mine)} logs" if len(mine) > 1 else "1 log"
-        on = f", cluster {printable(clusters[first] or 'unknown')}" if clusters else ""
-        lines.append(f"  {format_time_ns(int(start[mine].min()))}  uid {uid[first]}  {program}, {logs}{on}")
-    more = [f"  ... and {len(lines) - _MOST_LISTED} more"] if len(lines) > _MOST_LISTED else []
-    listed = "\n".join([*lines[:_MOST_LISTED], *more])
-    return f"Job ID {job_id} is ambiguous. It matches {len(lines)} jobs in the lake:\n{listed}\n"
 
 
 def _apply_path_policy(frame: Frame, column: str, paths: PathPolicy) -> Frame:

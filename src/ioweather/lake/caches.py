@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fnmatch
 import io
 import os
 import zipfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -55,18 +57,24 @@ def read_record(root: Path, place: str, key: str) -> dict[str, NDArray[Any]] | N
 def write_record(root: Path, place: str, key: str, record: Mapping[str, Any]) -> None:
     """Store arrays by name in a file next to the tables. `key` is a digest of all that they depend on. Does nothing in
     a lake that this user may only read."""
+    body = io.BytesIO()
+    np.savez(body, **record)
+    store_newest(root, ("records",), _record_name(place, key), body.getvalue(), f"{place}.*{_SUFFIX}", _MOST_RECORDS)
+
+
+def store_newest(root: Path, folders: Sequence[str], name: str, data: bytes, pattern: str, most: int) -> None:
+    """Write a cache file into nested directories of the lake, and remove all but the newest `most` files that match
+    `pattern`. Does nothing in a lake that this user may only read."""
     try:
-        with (
-            layout.lake_directory(root) as lake,
-            lake.inside("records", mode=0o750, keep=0o775, shared=True) as folder,
-        ):
-            body = io.BytesIO()
-            np.savez(body, **record)
-            folder.replace(_record_name(place, key), body.getvalue(), 0o640)
-            same = [name for name in folder.names() if name.startswith(f"{place}.") and name.endswith(_SUFFIX)]
-            age = {name: os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mtime_ns for name in same}
-            for old in sorted(same, key=lambda name: age[name])[:-_MOST_RECORDS]:
-                folder.discard(old)
+        with ExitStack() as opened:
+            place = opened.enter_context(layout.lake_directory(root))
+            for folder in folders:
+                place = opened.enter_context(place.inside(folder, mode=0o750, keep=0o775, shared=True))
+            place.replace(name, data, 0o640)
+            same = fnmatch.filter(place.names(), pattern)
+            age = {each: os.stat(each, dir_fd=place.fd, follow_symlinks=False).st_mtime_ns for each in same}
+            for old in sorted(same, key=age.__getitem__)[:-most]:
+                place.discard(old)
     except (OSError, UnsafePlace):
         return
 

@@ -10,27 +10,26 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import duckdb
 
-from ioweather.core.errors import LakeError, QueryRefused, UsageError
+from ioweather.core.errors import LakeError, UsageError
 from ioweather.core.logs import Progress, silent
-from ioweather.core.safe_files import make_directories, write_whole
+from ioweather.core.safe_files import make_directories
 from ioweather.core.tables import TABLES
 from ioweather.lake import layout
 from ioweather.lake.database import literal, quote
-from ioweather.lake.delta_tables import LAST_CHECKPOINT, commits_until, newest_version
+from ioweather.lake.delta_tables import commits_until, newest_version
 from ioweather.lake.lake import Lake, Snapshot
 from ioweather.lake.layout import require_undamaged
 from ioweather.lake.object_store import store_of
 from ioweather.lake.sandbox import require_select
 
 _CHUNK: Final = 4 << 20
-# What may be in the directory of a first backup that was interrupted; `backup.json` is of ioweather 0.2.
-_TOP: Final = ("tables", "seals", "lake.json", "facility.toml", "backup.json")
+# What may be in the directory of a first backup that was interrupted.
+_TOP: Final = ("tables", "seals", "lake.json", "facility.toml")
 
 
 def backup(lake: Lake, target: Path, *, progress: Progress = silent) -> dict[str, int]:
@@ -80,7 +79,6 @@ def backup(lake: Lake, target: Path, *, progress: Progress = silent) -> dict[str
         if relative.endswith(".zstd.parquet"):
             require_undamaged([source])
         copied_bytes += _copy_file(source, there, target)
-    _point_at_checkpoints(target, versions)
     removed = _remove_unlisted(target, set(wanted))
     progress(len(wanted), len(wanted), "files")
     copied = len(wanted) - kept
@@ -94,7 +92,7 @@ def _require_own_copy(root: Path, target: Path) -> None:
     if not target.exists():
         return
     if not layout.is_lake(target):
-        if not all(entry.name in _TOP or _is_draft(entry) for entry in target.iterdir()):
+        if not all(entry.name.removesuffix(".partial").lstrip(".") in _TOP for entry in target.iterdir()):
             raise LakeError(f"{target} is neither empty nor a backup.", hint="Use a new directory.")
         return
     markers = [json.loads(layout.lake_marker(path).read_text("utf-8")) for path in (root, target)]
@@ -102,35 +100,17 @@ def _require_own_copy(root: Path, target: Path) -> None:
         raise LakeError(f"{target} is a backup of another lake.", hint="Use a new directory.")
 
 
-def _is_draft(path: Path) -> bool:
-    """Whether this is a draft that an interrupted backup left."""
-    return path.name.startswith(".") and path.name[1:].rpartition(".")[0] in _TOP
-
-
 def _remove_unlisted(target: Path, wanted: set[str]) -> int:
     """Remove data files and seals that the lake no longer has, and drafts; returns how many."""
     removed = 0
-    (target / "backup.json").unlink(missing_ok=True)
-    for draft in filter(_is_draft, target.iterdir()):
+    for draft in target.glob(".*.partial"):
         draft.unlink()
     for folder in (layout.tables_dir(target), layout.seals_dir(target)):
         for path in [path for path in folder.rglob("*") if path.is_file()]:
-            if str(path.relative_to(target)) not in wanted and path.name != LAST_CHECKPOINT:
+            if str(path.relative_to(target)) not in wanted:
                 path.unlink()
                 removed += 1
     return removed
-
-
-def _point_at_checkpoints(target: Path, versions: Mapping[str, int]) -> None:
-    """Make each copied table name the last checkpoint that it has."""
-    for name, version in versions.items():
-        paths = commits_until(target / "tables" / name, version)
-        checkpoints = [int(path.name.split(".", 1)[0]) for path in paths if path.name.endswith(".checkpoint.parquet")]
-        named = target / "tables" / name / "_delta_log" / LAST_CHECKPOINT
-        if checkpoints:
-            write_whole(named, json.dumps({"version": max(checkpoints), "size": 0}).encode(), 0o644)
-        else:
-            named.unlink(missing_ok=True)
 
 
 def _make_folder(target: Path) -> None:
@@ -186,9 +166,11 @@ def export_table(
     query = f"SELECT * FROM {quote(table)} WHERE {' AND '.join(conditions) or 'TRUE'} ORDER BY {time}"
     try:
         require_select(query, query)
-    except QueryRefused as error:
-        raise QueryRefused(
-            f"--where requires one condition. {error.message}", hint="Example: --where \"system = 'scratch'\""
+    except UsageError as error:
+        raise UsageError(
+            f"--where requires one condition. {error.message}",
+            hint="Example: --where \"system = 'scratch'\"",
+            kind="QueryRefused",
         ) from None
     draft = out.with_name(f".{out.name}.partial")
     try:
@@ -198,7 +180,7 @@ def export_table(
     except duckdb.IOException as error:
         raise UsageError(f"--out {out}: {error}") from None
     except duckdb.Error as error:
-        raise QueryRefused(f"DuckDB: {error}") from None
+        raise UsageError(f"DuckDB: {error}", kind="QueryRefused") from None
     finally:
         draft.unlink(missing_ok=True)
     return rows

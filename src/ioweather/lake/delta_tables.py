@@ -36,7 +36,6 @@ from ioweather.core.tables import LAKE_COLUMNS, TABLES, TableSpec
 from ioweather.lake.database import SQL_TYPES, literal, literals, quote
 from ioweather.lake.object_store import OPTIONS, fetch, remove, store_of, upload
 
-LAST_CHECKPOINT: Final = "_last_checkpoint"
 ONE_PER_KEY: Final = "once"
 _COMMIT: Final = re.compile(r"(\d{20})\.(json$|checkpoint\.)")
 _TYPES: Final = {"int64": "long", "float64": "double", "text": "string", "bool": "boolean"}
@@ -402,6 +401,6 @@ class Table:
             with suppress(FileNotFoundError, PermissionError):  # another writer's, or no checkpoint
                 sync_to_disk(log / f"{version:020d}.json", 0o444)
                 sync_to_disk(log / f"{version:020d}.checkpoint.parquet", 0o444)
-                sync_to_disk(log / LAST_CHECKPOINT, 0o644)
+                sync_to_disk(log / "_last_checkpoint", 0o644)
         for directory in (self.folder, log):
             sync_to_disk(directory)

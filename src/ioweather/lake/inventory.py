@@ -1,18 +1,13 @@
-"""Inventory of `series`: which groups of rows each day has, their sums, and which source an answer reads.
+"""Inventory of `series`: which groups of rows each day has, and which source an answer reads.
 
 Sealed days are known from their seal; the others are counted. For each file system, kind of component, metric and day
 exactly one source is read, so that the same bytes are never counted twice.
-
-Sums of a sealed day are in a small Parquet file next to the seal, which names it: over all components by step (without
-a component), and per component by hour. Only groups on a regular grid have sums. A row is like one of `series`, with
-the sum of `n` values of `interval_ns`. The name of the file ends with its digest: a damaged file is not used.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache, lru_cache
 from operator import attrgetter
@@ -23,12 +18,11 @@ import duckdb
 
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.facility import Facility
-from ioweather.core.safe_files import make_directories, sync_to_disk, write_whole
+from ioweather.core.safe_files import make_directories, write_whole
 from ioweather.core.tables import OLDEST_NS, Quality
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, utc_day
+from ioweather.core.units import DAY_NS, MINUTE_NS, utc_day
 from ioweather.lake import layout
-from ioweather.lake.database import literal
-from ioweather.lake.layout import content_digest, damaged_files
+from ioweather.lake.database import connection, literal
 from ioweather.lake.object_store import fetch, store_of, upload
 
 if TYPE_CHECKING:
@@ -75,48 +69,17 @@ def _read_seal(path: Path, _changed_ns: int, files: tuple[str, ...]) -> dict[str
     return seal
 
 
-def find_totals(root: Path, days: Mapping[str, Iterable[str]]) -> dict[str, Path]:
-    """The file with the sums of each of these days, given with their files of `series`, where there is one."""
-    seals = ((day, read_seal(root, day, uris)) for day, uris in days.items())
-    named = {day: layout.seals_dir(root) / seal["totals"] for day, seal in seals if seal and "totals" in seal}
-    fetch(root, named.values())
-    return {day: path for day, path in named.items() if not damaged_files([path])}
-
-
 def write_seal(con: duckdb.DuckDBPyConnection, root: Path, sealed: TableFiles, day: str) -> None:
-    """Write the groups and the sums of a day that is one file, sorted and without duplicates."""
-    scan, folder = sealed.scan(), layout.seals_dir(root)
-    make_directories(folder, root)
-    found = count_groups(con, scan)
-    regular = [group for group, _ in found if group.regular]
-    rows = f"{rows_of_groups(scan, regular)} AND {POSSIBLE}"
-
-    def summed(component: str, start: str, condition: str) -> str:
-        """SELECT of the sums of `value` and the number `n` of rows, by these SQL expressions of name and time."""
-        return f"""(SELECT day, source, system, component_kind, metric, {component} AS component, {start} AS start_ns,
-            interval_ns, sum(value) AS value, count(*) AS n, 0 AS quality
-            FROM ({rows}) WHERE {condition} GROUP BY ALL)"""
-
-    steps = summed("NULL::VARCHAR", "start_ns", "TRUE")
-    hours = summed("component", f"start_ns - start_ns % {HOUR_NS}", f"{HOUR_NS} % interval_ns = 0")
-    draft = folder / f".{day}.{os.getpid()}"
-    try:
-        con.execute(
-            f"COPY (FROM ({steps} UNION ALL {hours}) ORDER BY component IS NULL, metric, start_ns) "
-            f"TO {literal(draft)} (FORMAT parquet, COMPRESSION zstd)"
-        )
-        sync_to_disk(draft, 0o444)
-        totals = draft.rename(draft.with_name(f"{day}.totals-{content_digest(draft)}.zstd.parquet"))
-    finally:
-        draft.unlink(missing_ok=True)
+    """Write the groups of a day that is one file, sorted and without duplicates."""
+    make_directories(layout.seals_dir(root), root)
+    found = count_groups(con, sealed.scan())
     body = {
         "day": day,
         "files": [uri.rsplit("/", 1)[1] for uri in sealed.uris],
-        "totals": totals.name,
         "groups": [{"group": asdict(group), "component_names": names} for group, names in found],
     }
     write_whole(seal_file(root, day), json.dumps(body).encode(), 0o644)
-    upload(root, [totals, seal_file(root, day)])
+    upload(root, [seal_file(root, day)])
 
 
 def rows_of_groups(rows: str, groups: Iterable[SeriesGroup]) -> str:
@@ -204,14 +167,14 @@ def _merge_resolutions(same: list[tuple[SeriesGroup, list[str]]]) -> tuple[Serie
     return group, sorted({*names, *others})
 
 
-# Groups of unsealed days by their SELECT, which names the files: the parts of a page count them once.
-_COUNTED: Final[dict[str, list[SeriesGroup]]] = {}
-_MOST_COUNTED: Final = 4
+@lru_cache(maxsize=4)
+def _count_unsealed(rows: str) -> list[SeriesGroup]:
+    """Groups of unsealed days by their SELECT, which names the files: the parts of a page count them once."""
+    with connection() as con:
+        return [group for group, _ in count_groups(con, rows)]
 
 
-def list_groups(
-    root: Path, con: Callable[[], duckdb.DuckDBPyConnection], files: TableFiles, facility: Facility
-) -> list[SeriesGroup]:
+def list_groups(root: Path, files: TableFiles, facility: Facility) -> list[SeriesGroup]:
     """Every group of `series` with rows that can be placed in time, sealed days from their seals, the rest counted.
     Rows of before the year 2000 (a clock that was never set) and rows longer than LONGEST_NS are left out."""
     groups: list[SeriesGroup] = []
@@ -225,12 +188,8 @@ def list_groups(
             stored = (each["group"] for each in seal["groups"])
             groups += [SeriesGroup(**{**each, "filesystem": filesystem_of(each["system"])}) for each in stored]
     if unsealed:
-        rows = files.scan(unsealed)
-        if rows not in _COUNTED:
-            _COUNTED[rows] = [group for group, _ in count_groups(con(), rows)]
-            while len(_COUNTED) > _MOST_COUNTED:
-                _COUNTED.pop(next(iter(_COUNTED)))
-        groups += [replace(group, filesystem=filesystem_of(group.system)) for group in _COUNTED[rows]]
+        counted = _count_unsealed(files.scan(unsealed))
+        groups += [replace(group, filesystem=filesystem_of(group.system)) for group in counted]
     oldest = utc_day(OLDEST_NS)
     placed = [group for group in groups if group.day >= oldest and group.end_ns > group.first_ns]
     return sorted(placed, key=attrgetter("day", "filesystem", "component_kind", "metric", "source", "system"))

@@ -147,7 +147,7 @@ class Snapshot:
     def series(self) -> list[SeriesGroup]:
         """Groups of rows of `series`: source, system, metric, day, interval and how much of the day they cover."""
         if self._series is None:
-            self._series = inventory.list_groups(self.root, lambda: self.bare, self.pinned["series"], self.facility)
+            self._series = inventory.list_groups(self.root, self.pinned["series"], self.facility)
         return self._series
 
     def filesystems(self) -> tuple[str, ...]:

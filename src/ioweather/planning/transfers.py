@@ -10,7 +10,6 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -22,7 +21,6 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Frame
 from ioweather.core.results import Answer, Chart, Estimate, Exhibit, Fact, FactGroup, Finding
 from ioweather.core.units import MIB, format_bytes, format_seconds, parse_size
-from ioweather.facts.job_metrics import file_records
 from ioweather.facts.response_samples import (
     PROBABILITIES,
     WIDEST,
@@ -45,8 +43,7 @@ from ioweather.facts.response_samples import (
     targets_together,
     without_incidents,
 )
-from ioweather.job_io.view import JobView, find_job, note_log
-from ioweather.stats.order_statistics import BySize, MaximumOf
+from ioweather.stats.order_statistics import BySize, slowest_of
 from ioweather.stats.summary_tables import cdf_table
 from ioweather.topics.source import DataSource
 
@@ -181,7 +178,7 @@ def _draw_transfers(
     fits = [[item.laws[b] for item in times.fitted] for b in range(replicates)]
     laws = [BySize(times.sizes, tuple(fit)) for fit in fits or [[i.fit.distribution for i in times.fitted]]]
     rng, each = np.random.default_rng(0), max(5, min(_MOST_TRANSFERS, _DRAWS // rounds) // len(laws))
-    slowest = [MaximumOf(law.at(size), width) for law in laws]
+    slowest = [slowest_of(law.at(size), width) for law in laws]
     drawn = [law.sample(each * rounds, rng).reshape(each, rounds).sum(axis=1) for law in slowest]
     return np.concatenate(drawn), rounds * float(np.mean([law.mean for law in slowest]))
 
@@ -458,16 +455,11 @@ def format_setstripe(width: int, request_bytes: float, directory: str) -> str:
 
 def run(source: DataSource, params: Params) -> Answer:
     """Predict the time of a transfer, or recommend a stripe count."""
-    log = None
-    if source.reads_files and Path(params["size"]).is_file():
-        log = find_job(source, params, params["size"])
-        note_log(source, "size", log)
     missing = "No response times in the lake. Measure some with `ioweather probe --sizes`."
     facility, measured = source.facility, fetch_responses(source, missing)
     op = params["op"] or ("write" if params["stripe"] else "read")
     try:
-        moved = None if log is None else find_largest_file_bytes(log, op)
-        total_bytes = parse_size(str(params["size"])) if moved is None else moved
+        total_bytes = parse_size(str(params["size"]))
     except ValueError as error:
         raise UsageError(f"SIZE: {error}.") from None
     responses, left_out = without_incidents(measured, fetch_incidents(source), facility)
@@ -497,22 +489,13 @@ def run(source: DataSource, params: Params) -> Answer:
     return replace(found, name="predict", result=outcome, caveats=(*found.caveats, *left_out))
 
 
-def find_largest_file_bytes(run: JobView, op: str) -> int:
-    """Return the bytes that a run moved to or from its largest file, whose striping matters most."""
-    records = file_records(run.applications, run.files)
-    largest = int(records.per_file(records.ints(f"{op}_bytes"), records.counted).max(initial=0))
-    if not largest:
-        raise DataUnavailable(f"The run did not {op} any file.", hint="Specify --read or --write.")
-    return largest
-
-
 QUESTION = Question(
     name="predict",
     result=PredictOutcome,
     run=run,
     tables=frozenset({"events", "responses"}),
     params=(
-        Param("size", "Transfer size, or a Darshan log.", required=True),
+        Param("size", "Transfer size.", required=True),
         FILESYSTEM_SAMPLED,
         MODE,
         Param(
@@ -538,31 +521,10 @@ QUESTION = Question(
         ),
         Param("directory", "With --stripe: directory for the lfs setstripe line.", default="DIRECTORY"),
     ),
-    help="""Predict the duration of a SIZE transfer, with an interval, from sampled response times. SIZE may also
-be a Darshan log: the size of the run's largest file is then used.""",
+    help="Predict the duration of a SIZE transfer, with an interval, from sampled response times.",
     epilog="""\b
 Example: ioweather predict 1TiB --request 16MiB --width 8 --read
 Example: ioweather predict 64GiB --stripe --directory /scratch/run7
 """,
-    seen_by="public",
-)
-
-
-def run_stripe(source: DataSource, params: Params) -> Answer:
-    """Answer `predict --stripe` under its former name `stripe`, with the result that `stripe` had."""
-    found = run(source, {"stripe": True, **params})
-    assert isinstance(found.result, PredictOutcome)
-    return replace(found, name="stripe", result=found.result.stripe)
-
-
-# The former name of `predict --stripe`; it works for one release more.
-STRIPE = Question(
-    name="stripe",
-    result=StripeOutcome,
-    run=run_stripe,
-    tables=QUESTION.tables,
-    params=tuple(param for param in QUESTION.params if param.name not in ("request", "width", "stripe")),
-    help="Recommend a stripe count for a file of SIZE. Same as `predict SIZE --stripe`.",
-    epilog="Example: ioweather stripe 64GiB --write --directory /scratch/run7",
     seen_by="public",
 )

@@ -21,7 +21,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, TruncatedInput
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
 from ioweather.core.units import GIB, MIB, NS, names_of, parse_size, whole_number
@@ -282,7 +282,7 @@ def _detect_ior(head: bytes, path: Path) -> float:
 
 
 def _read_ior(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    """Rows of all runs; then TruncatedInput if one has no result or lost its end."""
+    """Rows of all runs; then a SourceError if one has no result or lost its end."""
     lines, last = _read_lines(path)
     runs = _parse_ior(lines, last, _LocalTimes(path, context.zone))
     phases = [phase for number, run in enumerate(runs, start=1) for phase in _ior_phases(_run_prefix(number), run)]
@@ -295,7 +295,7 @@ def _read_ior(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
         if not has_rows or (not run.finished and (short or last is not None)):
             missing = "ends before its last result" if has_rows else "has no result"
             said = f" IOR error: {run.error}" if run.error else ""
-            raise TruncatedInput(f"{path} {missing}.{said}", hint=_UNFINISHED)
+            raise SourceError(f"{path} {missing}.{said}", hint=_UNFINISHED, kind="TruncatedInput")
 
 
 _UNFINISHED: Final = "The benchmark failed or is still running. Ingest its output when it has finished."
@@ -465,13 +465,15 @@ _MDTEST_OPERATIONS: Final = {"creation": "create", "removal": "delete"}
 
 
 def _read_mdtest(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    """Rows of all runs; then TruncatedInput if one has no table of rates."""
+    """Rows of all runs; then a SourceError if one has no table of rates."""
     runs = _parse_mdtest(_read_lines(path)[0], _LocalTimes(path, context.zone))
     phases = [phase for number, run in enumerate(runs, start=1) for phase in _mdtest_phases(_run_prefix(number), run)]
     if any(run.rates for run in runs):
         yield from _make_frames("mdtest", path, phases, context)
     if not all(run.rates for run in runs):
-        raise TruncatedInput(f"{path} ends before the table of rates of an mdtest run.", hint=_UNFINISHED)
+        raise SourceError(
+            f"{path} ends before the table of rates of an mdtest run.", hint=_UNFINISHED, kind="TruncatedInput"
+        )
 
 
 MDTEST = FileReader(
@@ -586,7 +588,7 @@ def _detect_io500(head: bytes, path: Path) -> float:
 
 
 def _read_io500(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    """Rows of result.txt or of a summary; then TruncatedInput if the last run has no score."""
+    """Rows of result.txt or of a summary; then a SourceError if the last run has no score."""
     lines, _ = _read_lines(path)
     if any(_SECTION.match(line) for line in lines):
         phases, is_complete = _parse_io500_sections(path, lines, _LocalTimes(path, context.zone))
@@ -595,9 +597,10 @@ def _read_io500(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]
     if phases:
         yield from _make_frames("io500", path, phases, context)
     if not is_complete:
-        raise TruncatedInput(
+        raise SourceError(
             f"{path} ends before the IO500 score.",
             hint="The benchmark was stopped or is still running. The completed phases were added.",
+            kind="TruncatedInput",
         )
 
 

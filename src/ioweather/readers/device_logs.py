@@ -34,7 +34,7 @@ import numpy as np
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.diskstats import DISCARD_MS, FLUSHES, RESET, SECTOR_BYTES, amounts_between
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UndatedInput
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import TABLES, encode_text
 from ioweather.core.units import KIB, MIB, NS, names_of, parse_time_ns
@@ -50,8 +50,9 @@ _SLASHED_DATE = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{2}|\d{4})(?!\d)")
 _SLASHED_STAMP = re.compile(r'(?:\n {0,40}|"timestamp"\s*:\s*")(\d{1,2}/\d{1,2}/\d{2,4}) ')
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DATE_LINE = re.compile(
-    rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ({'|'.join(_MONTHS)}) {{1,2}}([0-9]{{1,2}}) ([0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}})"
-    r"(?: ([AP]M))? ([A-Z]{2,5}|[+-][0-9]{2,4}) ([0-9]{4})"
+    rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ({'|'.join(_MONTHS)}) {{1,2}}(\d{{1,2}}) (\d\d:\d\d:\d\d)(?: ([AP]M))?"
+    r" ([A-Z]{2,5}|[+-]\d{2,4}) (\d{4})",
+    re.ASCII,
 )
 # The last moment of int64 nanoseconds is in the year 2262.
 _END_OF_TIME_NS = 1 << 63
@@ -65,8 +66,7 @@ def is_stamp(text: str) -> bool:
 def date_stamp(text: str) -> str | None:
     """Output of `date` in the C locale, 'Fri Apr 10 12:38:33 EDT 2020', as 2020-04-10 12:38:33; None for other text.
     Of zones only UTC is used: other short names of zones have several meanings."""
-    match = _DATE_LINE.fullmatch(text)
-    if match is None:
+    if (match := _DATE_LINE.fullmatch(text)) is None:
         return None
     month, day, time, half, zone, year = match.groups()
     utc = " UTC" if zone in ("UTC", "GMT") else ""
@@ -132,7 +132,7 @@ class StampReader:
         self._known = None
 
     def read(self, text: str, line: int) -> int:
-        """A stamp as UTC nanoseconds. Raises CorruptInput or UndatedInput with its line."""
+        """A stamp as UTC nanoseconds. Raises SourceError with its line."""
         if self._known is None or self._known[0] != text:
             where = f"{self._where}, line {line}"
             try:
@@ -305,7 +305,7 @@ class DeviceSample(NamedTuple):
 
 
 def sample_frames(
-    samples: Iterator[DeviceSample], readings: Mapping[str, _Reading], empty: EmptyInput
+    samples: Iterator[DeviceSample], readings: Mapping[str, _Reading], empty: SourceError
 ) -> Iterator[tuple[str, Frame]]:
     """Frames of `series` from samples, a batch at a time; raises `empty` if they have no row."""
     rows = 0
@@ -442,11 +442,12 @@ def _read_diskstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fra
             rows += frame.rows
             yield "series", frame
     if not last:
-        raise EmptyInput(f"{path} has no line of /proc/diskstats.")
+        raise SourceError(f"{path} has no line of /proc/diskstats.", kind="EmptyInput")
     if rows == 0:
-        raise TruncatedInput(
+        raise SourceError(
             f"{path} has only one sample per device, but amounts need two.",
             hint="Write at least two snapshots to one file, in time order.",
+            kind="TruncatedInput",
         )
 
 
@@ -485,9 +486,10 @@ def _diskstats_samples(path: Path, context: ReadContext) -> Iterator[_Sample]:
         elif stated_ns is not None:
             yield device, stated_ns, values
         elif context.start_ns is None or context.interval_ns is None:
-            raise UndatedInput(
+            raise SourceError(
                 f"{path} has no timestamps.",
                 hint="Use --start (time of the first snapshot) and --interval (time between snapshots).",
+                kind="UndatedInput",
             )
         else:
             if device in in_snapshot:
@@ -509,8 +511,8 @@ def _moment_ns(text: str, where: str, context: ReadContext) -> int:
         if not 0 <= moment < _END_NS:
             raise ValueError(text)
         return moment
-    except UndatedInput as error:
-        raise UndatedInput(f"{where}: {error.message}", hint=error.hint) from None
+    except SourceError as error:
+        raise error.reworded(f"{where}: {error.message}") from None
     except (ValueError, OverflowError):
         raise CorruptInput(
             f"{where}: {text[:60]!r} is neither a /proc/diskstats line nor a time.",
@@ -537,7 +539,7 @@ def _detect_collectl(head: bytes, path: Path) -> float:
 def _read_collectl(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     empty = f"{path} has fewer than two samples of disks or CPUs."
     hint = "Record them with: collectl -scdD -P -f DIR"
-    return sample_frames(_collectl_samples(path, context), _READINGS, EmptyInput(empty, hint=hint))
+    return sample_frames(_collectl_samples(path, context), _READINGS, SourceError(empty, hint=hint, kind="EmptyInput"))
 
 
 COLLECTL = FileReader("collectl", "collectl -P: disks and CPUs", ("series",), _detect_collectl, _read_collectl)

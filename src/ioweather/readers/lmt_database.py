@@ -5,7 +5,7 @@ cumulative, so the next sample brings the sum). `spans` says how many steps a sa
 spans of its samples add up to it and none reaches back over its start; else it is flagged PARTIAL, and its amount is a
 lower bound or includes a part of its neighbour's. Nothing is dropped: all minutes add up to all samples.
 
-LMT's database (source `lmt`) is an SQLite dump or live in MySQL: counters to series, INFO tables to topology.
+LMT's database (source `lmt`) as an SQLite file: counters to series, INFO tables to topology.
 `TIMESTAMP` is the local time at which a sample arrived, floored to the step; the counters of stamp T close the
 interval that ends at T. A sample that is missing is made up for by the next one, which is then LATE; counters that
 dropped belong to a server that restarted (RESET). The first stamp only opens the first interval.
@@ -16,12 +16,12 @@ from __future__ import annotations
 import datetime as dt
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field, replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.lustre_text import metadata_metric, target_metric
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput, UsageError
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import COMPONENTS, METRICS, SERIES, Quality
-from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS, local_to_ns, ns_to_datetime
+from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS, local_to_ns
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import ZONE_HINT
 
@@ -64,16 +64,14 @@ class Samples:
     spans: Ints | None = None
     quality: Flags | None = None
 
-    def select(self, first: int = 0, components: Sequence[int] | None = None) -> Samples:
-        """The steps from `first` on, of some components."""
-        # All columns by their numbers would be another memory layout, and so another rounding of sums.
-        columns = slice(None) if components is None or len(components) == self.values.shape[1] else components
+    def since(self, first: int) -> Samples:
+        """The steps from `first` on."""
         return replace(
             self,
             start_ns=self.start_ns + first * self.step_ns,
-            values=self.values[first:][:, columns],
-            spans=None if self.spans is None else self.spans[first:][:, columns],
-            quality=None if self.quality is None else self.quality[first:][:, columns],
+            values=self.values[first:],
+            spans=None if self.spans is None else self.spans[first:],
+            quality=None if self.quality is None else self.quality[first:],
         )
 
 
@@ -245,53 +243,40 @@ _EPOCH = dt.datetime(1970, 1, 1)
 _WINDOW_SECONDS = 4 * 3600
 FETCH_ROWS = 20_000
 _MAX_SECONDS = 2**63 // NS - 2 * 86_400  # what fits into int64 ns, in any zone
-# Read before each window and poll, so that their first samples have one to differ from.
+# Read before each window, so that its first samples have one to differ from.
 _LOOKBACK_SECONDS = 3600
 _FULLNESS = ("KBYTES_FREE", "KBYTES_USED", "INODES_FREE", "INODES_USED")
 
 
 @dataclass(frozen=True)
-class Database:
-    """An open database: names its tables, and runs a SELECT with '?' as placeholder."""
+class _Database:
+    """An LMT database in an SQLite file, open to read only: no file is ever written next to it."""
 
-    where: str
-    connection: Any
-    list_tables: str
-    placeholder: str
-    refuse: Callable[[Exception], SourceError]
+    path: Path
+    connection: sqlite3.Connection
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path) -> Iterator[_Database]:
+        """The database in a file."""
+        # A file that no other program has open needs no lock, and may be where none can be made.
+        immutable = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
+        address = f"file:{quote(str(path.resolve()))}?mode=ro{immutable}"
+        with closing(sqlite3.connect(address, uri=True)) as connection:
+            yield cls(path, connection)
 
     def tables(self) -> frozenset[str]:
         """Names of its tables and views, in capitals."""
-        return frozenset(str(row[0]).upper() for row in self.query(self.list_tables))
+        named = self.query("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+        return frozenset(str(row[0]).upper() for row in named)
 
     def query(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Sequence[Any]]:
-        """Rows of a SELECT, as they are fetched. Raises SourceError."""
+        """Rows of a SELECT, as they are fetched. Raises CorruptInput."""
         try:
-            with closing(self.connection.cursor()) as cursor:
-                cursor.execute(sql.replace("?", self.placeholder), tuple(parameters))
-                yield from cursor
-        except SourceError:
-            raise
-        except Exception as error:  # those of SQLite and PyMySQL have no class in common
-            raise self.refuse(error) from None
-
-    def close(self) -> None:
-        self.connection.close()
-
-
-def open_sqlite(path: Path) -> Database:
-    """A dump of the live database, or an excerpt of it. Opened to read only: no file is ever written next to it."""
-    # A file that no other program has open needs no lock, and may be where none can be made.
-    immutable = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
-    connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro{immutable}", uri=True)
-
-    def refuse(error: Exception) -> SourceError:
-        return CorruptInput(f"SQLite cannot read {path}: {error}.", hint="Create the dump again.")
-
-    return Database(str(path), connection, _SQLITE_TABLES, "?", refuse)
-
-
-_SQLITE_TABLES = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
+            yield from self.connection.execute(sql, parameters)
+        except sqlite3.Error as error:
+            hint = "Create the dump again."
+            raise CorruptInput(f"SQLite cannot read {self.path}: {error}.", hint=hint) from None
 
 
 def _detect_lmt(head: bytes, path: Path) -> float:
@@ -299,118 +284,47 @@ def _detect_lmt(head: bytes, path: Path) -> float:
     if not head.startswith(_SIGNATURE):
         return 0.0
     try:
-        with closing(open_sqlite(path)) as database:
+        with _Database.open(path) as database:
             return 1.0 if database.tables() >= _NEEDED_TABLES else 0.0
     except (SourceError, sqlite3.Error):
         return 0.3  # damaged: claimed weakly, so that it is refused with SQLite's own reason
 
 
-def _read_lmt(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    with closing(open_sqlite(path)) as database:
-        yield from read_database(database, context)
+def _read_lmt(path: Path, context: ReadContext) -> Rows:
+    with _Database.open(path) as database:
+        yield from _read_database(database, context)
 
 
-LMT = FileReader(
-    "lmt", "Lustre Monitoring Tool database (SQLite dump; live MySQL)", ("series", "components"), _detect_lmt, _read_lmt
-)
+LMT = FileReader("lmt", "Lustre Monitoring Tool database (SQLite)", ("series", "components"), _detect_lmt, _read_lmt)
 
 
-@dataclass(frozen=True)
-class MysqlServer:
-    """Where an LMT database is: arguments of PyMySQL. LMT names it filesystem_<fsname>. A password is best left to an
-    option file."""
-
-    database: str
-    host: str = "localhost"
-    port: int = 3306
-    user: str = "lmt"
-    password: str = field(default="", repr=False)
-    unix_socket: str | None = None
-    read_default_file: str | None = None
-
-    @classmethod
-    def from_url(cls, url: str) -> MysqlServer:
-        """mysql://user@host:3306/filesystem_scratch1?option_file=/etc/lmt/lmt.cnf (or unix_socket=/run/mysqld.sock)"""
-        parts = urlsplit(url)
-        options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
-        if parts.scheme != "mysql" or not parts.path.strip("/") or set(options) - {"unix_socket", "option_file"}:
-            raise UsageError(f"{url!r} is not an LMT database address.", hint="Use mysql://user@host/filesystem_NAME.")
-        return cls(
-            unquote(parts.path.strip("/")),
-            parts.hostname or "localhost",
-            parts.port or 3306,
-            unquote(parts.username or "lmt"),
-            unquote(parts.password or ""),
-            options.get("unix_socket"),
-            options.get("option_file"),
-        )
-
-
-def open_mysql(server: MysqlServer) -> Database:
-    """The live database by PyMySQL (`pip install ioweather[mysql]`): streams its rows and changes nothing."""
-    try:
-        import pymysql
-        from pymysql.cursors import SSCursor
-    except ImportError:
-        raise UsageError("A live LMT database needs PyMySQL.", hint="Run: pip install 'ioweather[mysql]'") from None
-    where = f"{server.database} on {server.unix_socket or server.host}"
-    try:
-        connection = pymysql.connect(**vars(server), cursorclass=SSCursor, connect_timeout=10, read_timeout=300)
-    except pymysql.MySQLError as error:
-        raise SourceError(f"Cannot reach {where}: {error}.", hint="Check host, user and password.") from None
-    return Database(where, connection, "SHOW TABLES", "%s", lambda error: SourceError(f"{where} failed: {error}."))
-
-
-def recorded_ns(database: Database, context: ReadContext) -> tuple[int, int]:
-    """The first and the last time stamp, as UTC nanoseconds."""
-    zone = _check_database(database, database.tables(), context)
-    (row,) = list(database.query("SELECT MIN(TIMESTAMP), MAX(TIMESTAMP) FROM TIMESTAMP_INFO"))
-    if row[0] is None:
-        raise EmptyInput(f"{database.where} has no timestamps.")
-    local = np.array([str(stamp) for stamp in row], dtype="datetime64[s]").astype(np.int64)
-    first, last = local_seconds_to_ns(local, zone).tolist()
-    return first, last
-
-
-def read_database(
-    database: Database, context: ReadContext, *, since_ns: int | None = None, until_ns: int | None = None
-) -> Rows:
-    """Rows of the whole minutes of [since_ns, until_ns), or of all there is."""
-    tables = database.tables()
-    zone = _check_database(database, tables, context)
-    condition, parameters = "", []
-    if since_ns is not None:
-        start_ns = since_ns // MINUTE_NS * MINUTE_NS - _LOOKBACK_SECONDS * NS
-        # Where clocks change about then, begin well before the change, so that the order of samples tells the doubled
-        # hours apart.
-        edges = (ns_to_datetime(start_ns + hours * HOUR_NS, zone) for hours in (-2, 2))
-        if len({moment.utcoffset() for moment in edges}) > 1:
-            start_ns -= 3 * HOUR_NS
-        condition = " WHERE TIMESTAMP >= ?"
-        parameters = [ns_to_datetime(start_ns, zone).strftime("%Y-%m-%d %H:%M:%S")]
-    rows = list(database.query(f"SELECT TS_ID, TIMESTAMP FROM TIMESTAMP_INFO{condition} ORDER BY TS_ID", parameters))
+def _read_database(database: _Database, context: ReadContext) -> Rows:
+    """Components, then the samples of each window. Raises SourceError if this is not LMT or the zone is not known."""
+    tables, path = database.tables(), database.path
+    if missing := _NEEDED_TABLES - tables:
+        raise CorruptInput(f"{path} is not an LMT database: it has no table {', '.join(sorted(missing))}.")
+    if context.zone is None:
+        raise SourceError(f"{path} has local times without a time zone.", hint=ZONE_HINT, kind="UndatedInput")
+    rows = list(database.query("SELECT TS_ID, TIMESTAMP FROM TIMESTAMP_INFO ORDER BY TS_ID"))
     try:
         local = np.array([str(row[1]) for row in rows], dtype="datetime64[s]").astype(np.int64)
     except ValueError as error:
-        raise CorruptInput(f"{database.where}: TIMESTAMP_INFO has an invalid time: {error}.") from None
+        raise CorruptInput(f"{path}: TIMESTAMP_INFO has an invalid time: {error}.") from None
     if len(local) and not 0 <= local.min() <= local.max() < _MAX_SECONDS:
-        raise CorruptInput(f"{database.where}: TIMESTAMP_INFO has times outside 1970 to 2261.")
+        raise CorruptInput(f"{path}: TIMESTAMP_INFO has times outside 1970 to 2261.")
     ids = np.array([_check_id(row[0], "TIMESTAMP_INFO", database) for row in rows], np.int64)
-    times = local_seconds_to_ns(local, zone) // NS
-    if until_ns is not None:
-        inside = times <= until_ns // MINUTE_NS * MINUTE_NS // NS
-        ids, times = ids[inside], times[inside]
+    times = local_seconds_to_ns(local, context.zone) // NS
     moments = np.unique(times)
     if len(moments) < 2:
-        raise EmptyInput(f"{database.where} has {len(moments)} timestamps in that period; at least two are needed.")
+        raise SourceError(f"{path} has {len(moments)} timestamps; at least two are needed.", kind="EmptyInput")
     distances = np.diff(moments)
     usual = distances[distances <= 3600]
     step = int(np.bincount(usual).argmax()) if len(usual) else int(distances.min())
-    parts, operations = _read_components(database, tables, context)
+    system, parts, operations = _read_components(database, tables, context)
     listed = [
-        # LMT does not say since when: since the day of the first stamp, so that polls of one day say the same.
+        # LMT does not say since when: since the day of the first stamp, so that dumps of one day say the same.
         {
-            "system": part.system,
+            "system": system,
             "kind": kind,
             "component": part.name,
             "server": part.server,
@@ -421,8 +335,8 @@ def read_database(
     ]
     yield "components", COMPONENTS.frame_of(listed)
     targets, servers, metadata_targets, metadata_servers = parts.values()
-    for window in _split_windows(ids, times // step, step, since_ns):
-        reading = _WindowReader(database, tables, context, window)
+    for window in _split_windows(ids, times // step, step):
+        reading = _WindowReader(database, tables, context, window, system)
         yield from reading.target_bytes(targets)
         yield from reading.operations("OST_OPS_DATA", "OST_ID", "ost", targets, operations, target_metric)
         yield from reading.states("OSS_DATA", "OSS_ID", "oss", servers, ("PCT_CPU", "PCT_MEMORY"))
@@ -431,16 +345,6 @@ def read_database(
         if grid is not None:
             yield from reading.fullness("mdt", metadata_targets, grid)
         yield from reading.operations("MDS_OPS_DATA", "MDS_ID", "mdt", metadata_targets, operations, metadata_metric)
-
-
-def _check_database(database: Database, tables: frozenset[str], context: ReadContext) -> ZoneInfo:
-    """The zone of its times. Raises SourceError where this is not LMT or the zone is not known."""
-    missing = _NEEDED_TABLES - tables
-    if missing:
-        raise CorruptInput(f"{database.where} is not an LMT database: it has no table {', '.join(sorted(missing))}.")
-    if context.zone is None:
-        raise UndatedInput(f"{database.where} has local times without a time zone.", hint=ZONE_HINT)
-    return context.zone
 
 
 def local_seconds_to_ns(local_seconds: Ints, zone: ZoneInfo) -> Ints:
@@ -452,10 +356,10 @@ def local_seconds_to_ns(local_seconds: Ints, zone: ZoneInfo) -> Ints:
     return np.array(moments, np.int64)
 
 
-def _check_id(value: Any, table: str, database: Database) -> int:
+def _check_id(value: Any, table: str, database: _Database) -> int:
     """SQLite stores anything in any column."""
     if type(value) is not int:
-        raise CorruptInput(f"{database.where}: {table} has the id {str(value)[:40]!r}, which is not a number.")
+        raise CorruptInput(f"{database.path}: {table} has the id {str(value)[:40]!r}, which is not a number.")
     return value
 
 
@@ -464,14 +368,13 @@ class _Component(NamedTuple):
 
     key: int
     name: str
-    system: str
     server: str | None = None
 
 
 def _read_components(
-    database: Database, tables: frozenset[str], context: ReadContext
-) -> tuple[dict[str, list[_Component]], dict[int, str]]:
-    """Components by kind, and the names of operations by id."""
+    database: _Database, tables: frozenset[str], context: ReadContext
+) -> tuple[str, dict[str, list[_Component]], dict[int, str]]:
+    """The file system, its components by kind, and the names of operations by id."""
 
     def rows(table: str, columns: str) -> list[Sequence[Any]]:
         """Rows of an INFO table, whose first column is an id; none if the table is absent."""
@@ -480,29 +383,26 @@ def _read_components(
             _check_id(row[0], table, database)
         return found
 
-    systems = {row[0]: str(row[1]) for row in rows("FILESYSTEM_INFO", "FILESYSTEM_ID, FILESYSTEM_NAME")}
-    only = next(iter(systems.values()), context.system or "lustre")
-    hosts = {
-        key: _Component(key, str(name), systems.get(system, only))
-        for key, system, name in rows("OSS_INFO", "OSS_ID, FILESYSTEM_ID, HOSTNAME")
-    }
-    targets = [
-        _Component(key, str(name), host.system if host else only, host.name if host else str(hostname))
-        for key, host, name, hostname in (
-            (row[0], hosts.get(row[1]), *row[2:]) for row in rows("OST_INFO", "OST_ID, OSS_ID, OST_NAME, HOSTNAME")
+    systems = [str(name) for _, name in rows("FILESYSTEM_INFO", "FILESYSTEM_ID, FILESYSTEM_NAME")]
+    if len(systems) > 1:
+        raise SourceError(
+            f"{database.path} has the file systems {', '.join(systems)}, but LMT has a database for each.",
+            hint="Make a copy of each.",
         )
+    hosts = {key: _Component(key, str(name)) for key, name in rows("OSS_INFO", "OSS_ID, HOSTNAME")}
+    targets = [
+        _Component(key, str(name), hosts[host].name if host in hosts else str(hostname))
+        for key, host, name, hostname in rows("OST_INFO", "OST_ID, OSS_ID, OST_NAME, HOSTNAME")
     ]
-    metadata = [
-        (key, str(name), systems.get(system, only), str(host))
-        for key, system, name, host in rows("MDS_INFO", "MDS_ID, FILESYSTEM_ID, MDS_NAME, HOSTNAME")
-    ]
+    metadata = [(key, str(name), str(host)) for key, name, host in rows("MDS_INFO", "MDS_ID, MDS_NAME, HOSTNAME")]
     parts = {
         "ost": targets,
         "oss": list(hosts.values()),
         "mdt": [_Component(*row) for row in metadata],
-        "mds": [_Component(key, host, system) for key, _, system, host in metadata],
+        "mds": [_Component(key, host) for key, _, host in metadata],
     }
-    return parts, {row[0]: str(row[1]) for row in rows("OPERATION_INFO", "OPERATION_ID, OPERATION_NAME")}
+    operations = {row[0]: str(row[1]) for row in rows("OPERATION_INFO", "OPERATION_ID, OPERATION_NAME")}
+    return next(iter(systems), context.system or "lustre"), parts, operations
 
 
 class _Window(NamedTuple):
@@ -516,16 +416,15 @@ class _Window(NamedTuple):
     wanted: int
 
 
-def _split_windows(ids: Ints, places: Ints, step: int, since_ns: int | None) -> Iterator[_Window]:
+def _split_windows(ids: Ints, places: Ints, step: int) -> Iterator[_Window]:
     """Windows with samples. `places` are the stamps in steps of `step` seconds; the first only opens an interval."""
     opening = int(places.min())
-    since = 0 if since_ns is None else -(-(since_ns // MINUTE_NS * MINUTE_NS // NS) // step) + 1
     stamps = places * step
     for number in np.unique((stamps[places > opening] - 1) // _WINDOW_SECONDS).tolist():
         border = number * _WINDOW_SECONDS
         chosen = (stamps > border - _LOOKBACK_SECONDS) & (stamps <= border + _WINDOW_SECONDS)
         first = int(places[chosen].min())
-        wanted = max(border // step + 1, since, opening + 1) - first
+        wanted = max(border // step + 1, opening + 1) - first
         yield _Window(ids[chosen], places[chosen] - first, (first - 1) * step * NS, step * NS, max(0, wanted))
 
 
@@ -533,10 +432,11 @@ def _split_windows(ids: Ints, places: Ints, step: int, since_ns: int | None) -> 
 class _WindowReader:
     """The DATA tables in one window: rows to grids, counters to amounts, grids to `series`."""
 
-    database: Database
+    database: _Database
     tables: frozenset[str]
     context: ReadContext
     window: _Window
+    system: str
 
     def target_bytes(self, parts: list[_Component]) -> Rows:
         """Bytes read and written, and fullness, of OSTs."""
@@ -593,8 +493,7 @@ class _WindowReader:
             known = (free >= 0) & (used >= 0)
             for metric, amount in ((f"capacity_{unit}", free + used), (f"free_{unit}", free)):
                 samples = self._samples(np.where(known, amount * factor, np.nan))
-                for system, columns, names in _group_by_system(parts):
-                    yield from fullness_rows(system, kind, names, metric, samples.select(components=columns))
+                yield from fullness_rows(self.system, kind, [part.name for part in parts], metric, samples)
 
     def grid(
         self,
@@ -627,7 +526,7 @@ class _WindowReader:
             try:
                 block = np.array(batch, dtype)
             except (ValueError, TypeError, OverflowError) as error:
-                reason = f"{self.database.where}: {table} has a value that is not a number: {str(error)[:80]}."
+                reason = f"{self.database.path}: {table} has a value that is not a number: {str(error)[:80]}."
                 raise CorruptInput(reason) from None
             row, row_known = _locate(ids, block[:, 0])
             sorted_place, part_known = _locate(keys[by_key], block[:, 1])
@@ -645,7 +544,7 @@ class _WindowReader:
     ) -> Samples:
         """The wanted rows of the window."""
         samples = Samples(self.window.start_ns, self.window.step_ns, values, extensive, spans, quality)
-        return samples.select(min(len(values), self.window.wanted))
+        return samples.since(min(len(values), self.window.wanted))
 
     def _amounts(
         self, parts: list[_Component], kind: str, metric: str, found: _Amounts, values: Floats, late: Any
@@ -656,21 +555,11 @@ class _WindowReader:
         yield from self._series(parts, kind, metric, self._samples(values, found.spans, quality, extensive=True))
 
     def _series(self, parts: list[_Component], kind: str, metric: str, samples: Samples) -> Rows:
-        """Rows of one metric, for each file system in the database."""
-        for system, columns, names in _group_by_system(parts):
-            yield from series_rows(system, kind, names, metric, samples.select(components=columns), self.context)
+        """Rows of one metric."""
+        yield from series_rows(self.system, kind, [part.name for part in parts], metric, samples, self.context)
 
 
 def _locate(ordered: Ints, wanted: NDArray[Any]) -> tuple[Ints, NDArray[np.bool_]]:
     """The place of each value in an ordered list, and whether it is there at all."""
     place = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
     return place, ordered[place] == wanted
-
-
-def _group_by_system(parts: Sequence[_Component]) -> Iterator[tuple[str, list[int], list[str]]]:
-    """(file system, columns, names): a database usually has one file system; several have rows of their own."""
-    systems: dict[str, list[int]] = {}
-    for index, part in enumerate(parts):
-        systems.setdefault(part.system, []).append(index)
-    for system, columns in systems.items():
-        yield system, columns, [parts[index].name for index in columns]

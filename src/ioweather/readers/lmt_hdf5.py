@@ -21,16 +21,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.lustre_text import metadata_metric
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.core.tables import METRICS
 from ioweather.core.units import HOUR_NS, KIB, MINUTE_NS, NS, names_of
@@ -48,7 +47,7 @@ _MAX_HOLES = 20
 def open_archive(path: Path) -> Iterator[Any]:
     """The file as an h5py.File; what HDF5 complains about becomes a SourceError that names the file."""
     if path.stat().st_size == 0:
-        raise EmptyInput(f"{path} is empty.")
+        raise SourceError(f"{path} is empty.", kind="EmptyInput")
     try:
         # A reader needs no lock, and archives are often where locks do not work.
         with h5py.File(path, "r", locking=False) as file:
@@ -57,7 +56,7 @@ def open_archive(path: Path) -> Iterator[Any]:
         text = str(error)  # what h5py raises where the file's structure is damaged
         if "truncated" in text or "eof" in text.lower():
             hint = "Copy it again, or wait until its writer closes it."
-            raise TruncatedInput(f"{path} is truncated: {text}.", hint=hint) from None
+            raise SourceError(f"{path} is truncated: {text}.", hint=hint, kind="TruncatedInput") from None
         hint = "Copy it again, or inspect it with h5dump."
         raise CorruptInput(f"HDF5 cannot read {path}: {text}.", hint=hint) from None
 
@@ -103,8 +102,7 @@ def _check_values(values: Floats, dataset: Any, path: Path) -> Floats:
     return values
 
 
-@dataclass(frozen=True, eq=False)
-class _TimeAxis:
+class _TimeAxis(NamedTuple):
     """Stamps on a regular grid: stamp i is first_ns + positions[i] * step_ns. `positions` is None without holes."""
 
     first_ns: int
@@ -116,7 +114,7 @@ class _TimeAxis:
 def _time_axis(stamps: Ints, path: Path) -> _TimeAxis:
     """Epoch seconds to a grid. The step is the commonest distance; all others must be multiples of it."""
     if len(stamps) < 2:
-        raise EmptyInput(f"{path} has {len(stamps)} time steps; at least two are needed.")
+        raise SourceError(f"{path} has {len(stamps)} time steps; at least two are needed.", kind="EmptyInput")
     distances = np.diff(stamps)
     if distances.min() <= 0:
         where = int(np.argmax(distances <= 0))
@@ -308,7 +306,9 @@ def _read_tts(path: Path, context: ReadContext) -> Rows:
     with open_archive(path) as file:
         version = _attribute(file, "version")
         if version not in (None, "1"):
-            raise UnsupportedVersion(f"{path} is a TOKIO time series of version {version}; expected 1.")
+            raise SourceError(
+                f"{path} is a TOKIO time series of version {version}; expected 1.", kind="UnsupportedVersion"
+            )
         groups = {name: file.get(name) for name in _GROUPS if hasattr(file.get(name), "keys")}
         if not groups:
             raise CorruptInput(f"{path} has none of the groups {', '.join(_GROUPS)}.")
@@ -331,33 +331,15 @@ def _read_tts(path: Path, context: ReadContext) -> Rows:
 TTS = FileReader("tts", "TOKIO time series of server counters (HDF5)", ("series",), _detect_tts, _read_tts)
 
 
-@dataclass(frozen=True, eq=False)
-class _Table:
-    """One dataset: its named columns, and its place in time."""
+class _Table(NamedTuple):
+    """The values of one dataset on the grid (step, component); NaN where nothing was written."""
 
-    dataset: Any
-    columns: Ints
+    values: Floats
     components: tuple[str, ...]
-    axis: _TimeAxis
-    factor: float
-    path: Path
-
-    def rows(self) -> Floats:
-        """The values on the grid (step, component); NaN where nothing was written."""
-        stored = self.dataset[:]
-        if len(self.columns) < stored.shape[1]:
-            stored = stored[:, self.columns]
-        values = _check_values(stored.astype(np.float64), self.dataset, self.path)
-        values[values.view(np.int64) == _MINUS_ZERO] = np.nan
-        if self.axis.positions is not None:
-            grid = np.full((self.axis.steps, values.shape[1]), np.nan)
-            grid[self.axis.positions] = values
-            values = grid
-        return values if self.factor == 1.0 else values * self.factor
 
 
-def _find_table(group: Any, name: str, axis: _TimeAxis, path: Path, factor: float = 1.0) -> _Table | None:
-    """The dataset of that name; None where there is none. Its values are multiplied by `factor`."""
+def _read_table(group: Any, name: str, axis: _TimeAxis, path: Path, factor: float = 1.0) -> _Table | None:
+    """The dataset of that name, times `factor`; None where there is none."""
     dataset = _find_dataset(group, name)
     if dataset is None:
         return None
@@ -371,7 +353,16 @@ def _find_table(group: Any, name: str, axis: _TimeAxis, path: Path, factor: floa
     named = [(i, text) for i, text in enumerate(names[: dataset.shape[1]]) if text and not text.startswith("_")]
     if not named:
         raise CorruptInput(f"{path}: {dataset.name} has no named columns.")
-    return _Table(dataset, np.array([i for i, _ in named]), tuple(text for _, text in named), axis, factor, path)
+    stored = dataset[:]
+    if len(named) < stored.shape[1]:
+        stored = stored[:, [i for i, _ in named]]
+    values = _check_values(stored.astype(np.float64), dataset, path)
+    values[values.view(np.int64) == _MINUS_ZERO] = np.nan
+    if axis.positions is not None:
+        grid = np.full((axis.steps, values.shape[1]), np.nan)
+        grid[axis.positions] = values
+        values = grid
+    return _Table(values if factor == 1.0 else values * factor, tuple(text for _, text in named))
 
 
 def _data_kind(components: Sequence[str]) -> str:
@@ -384,13 +375,12 @@ def _target_rows(group: Any, name: str, axis: _TimeAxis, system: str, path: Path
     step_ns = axis.step_ns
     tables: dict[str, _Table] = {}
     for metric, (amounts, rates) in _AMOUNTS.items():
-        table = _find_table(group, amounts, axis, path) or _find_table(group, rates, axis, path, step_ns / NS)
-        if table is not None:
+        if (table := _read_table(group, amounts, axis, path)) is not None:
             tables[metric] = table
-    values = {metric: table.rows() for metric, table in tables.items()}
-    for metric, table in tables.items():
-        if table.factor != 1.0:  # a rate times its step is not whole, by rounding
-            values[metric] = np.rint(values[metric])
+        elif (table := _read_table(group, rates, axis, path, step_ns / NS)) is not None:
+            # A rate times its step is not whole, by rounding.
+            tables[metric] = table._replace(values=np.rint(table.values) if step_ns != NS else table.values)
+    values = {metric: table.values for metric, table in tables.items()}
     # The value after a hole is the difference to the last counter before it: it includes the hole's amount.
     spans = {metric: spans_over_gaps(np.isnan(array)) for metric, array in values.items()}
     late = flag_late({metric: array for metric, array in values.items() if metric.endswith("_bytes")}, spans, step_ns)
@@ -412,9 +402,9 @@ def _state_rows(group: Any, name: str, axis: _TimeAxis, system: str, path: Path,
         # LMT's memory is a percentage; other collectors put bytes there.
         wanted = {"cpu_ratio": "cpuload"} | ({"memory_ratio": "memused"} if from_lmt else {})
         for metric, dataset_name in wanted.items():
-            table = _find_table(group, dataset_name, axis, path, 0.01)
+            table = _read_table(group, dataset_name, axis, path, 0.01)
             if table is not None:
-                samples = Samples(axis.first_ns, axis.step_ns, table.rows()[skipped:], False)
+                samples = Samples(axis.first_ns, axis.step_ns, table.values[skipped:], False)
                 yield from series_rows(system, kind, table.components, metric, samples, context)
         return
     for unit, used_name, total_name in (("bytes", "bytes", "bytestotal"), ("files", "inodes", "inodestotal")):
@@ -422,11 +412,11 @@ def _state_rows(group: Any, name: str, axis: _TimeAxis, system: str, path: Path,
         if dataset is None:
             continue
         factor = float(KIB) if unit == "bytes" and _attribute(dataset, "units") != "bytes" else 1.0
-        used, total = (_find_table(group, each, axis, path, factor) for each in (used_name, total_name))
+        used, total = (_read_table(group, each, axis, path, factor) for each in (used_name, total_name))
         if used is None or total is None or used.components != total.components:
             continue
         kind = _data_kind(used.components)
-        capacity = total.rows()[skipped:]
-        for metric, values in ((f"capacity_{unit}", capacity), (f"free_{unit}", capacity - used.rows()[skipped:])):
+        capacity = total.values[skipped:]
+        for metric, values in ((f"capacity_{unit}", capacity), (f"free_{unit}", capacity - used.values[skipped:])):
             samples = Samples(axis.first_ns, axis.step_ns, values, False)
             yield from fullness_rows(system, kind, used.components, metric, samples)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import JOBS, UNNAMED_CLUSTER
 from ioweather.core.units import NS, whole_number
@@ -46,9 +46,10 @@ def _accounting_lines(path: Path) -> Iterator[tuple[str, str]]:
     is appended to while it is read, and half a number is a number too."""
     for number, line, torn in numbered_lines(path):
         if torn and not line.isspace():
-            raise TruncatedInput(
+            raise SourceError(
                 f"{path}, line {number}: skipped the last line because it has no line end.",
                 hint="Ingest the file again when it is complete.",
+                kind="TruncatedInput",
             )
         if line and not line.startswith("#") and not line.isspace():
             yield f"{path}, line {number}", line

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, SourceError, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import EVENT_KINDS, TABLES
 from ioweather.core.units import parse_json
@@ -112,9 +112,10 @@ def _check_header(line: str, path: Path) -> None:
     """Raise SourceError unless the line is the header of a segment of this version."""
     header = _parse_object(line, path, 1)
     if header.get(_MARK) != VERSION:
-        raise UnsupportedVersion(
+        raise SourceError(
             f"{path} is a spool segment of version {header.get(_MARK)}; only version {VERSION} is supported.",
             hint="Ingest it with the ioweather version that wrote it.",
+            kind="UnsupportedVersion",
         )
 
 

@@ -31,7 +31,7 @@ from ioweather.core.counters.client_counters import ALL, Mount, is_mmpmon, mount
 from ioweather.core.counters.growth import Differ, Growth, Target, in_base_unit
 from ioweather.core.counters.lustre_snapshot import Snapshot, is_tree, parse_device_list, read_tree, snapshots
 from ioweather.core.counters.lustre_text import TargetJobs, get_param_blocks, job_rows
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import COMPONENTS, JOB_OPERATIONS, SERIES, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, pairs_of
@@ -41,6 +41,8 @@ from ioweather.readers.text_files import (
     all_of_a_kind,
     beginning,
     files_of_a_kind,
+    hosts_before,
+    lines_of_host,
     numbered_lines,
     plain_head,
     shown_counts,
@@ -93,9 +95,8 @@ _PARAMETER = re.compile(
     r"^(?:obdfilter|mdt|mds|ost|mdd|llite|osc|mdc|ldlm|osd-\w+)\.[^\s=]+=|^(?:memused|lnet_memused|jobid_var)=[^\s=]*\s*$",
     re.MULTILINE,
 )
-# As pdsh prints it: every line behind the name of its host, lines of several hosts in any order.
-_OF_HOSTS = re.compile(r"^[A-Za-z0-9][\w.-]{0,252}: (?:obdfilter|mdt|mds|ost|osd-\w{1,20})\.[^\s=]+=", re.MULTILINE)
-_HOST_LINE = re.compile(r"([A-Za-z0-9][\w.-]{0,252}):(?: (.*))?")
+# As pdsh prints it: the name of its host before every line.
+_OF_HOSTS = re.compile(r"^([A-Za-z0-9][\w.-]{0,252}): (?:obdfilter|mdt|mds|ost|osd-\w{1,20})\.[^\s=]+=", re.MULTILINE)
 _DEVICE_LIST = re.compile(
     r"^[ \t]{0,9}\d{1,9} UP (?:mgc|osc|mdc|lov|lmv) \S{1,255} \S{1,255} \d{1,9} \S{0,255}@", re.MULTILINE
 )
@@ -142,14 +143,13 @@ def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> I
     if not path.is_dir():
         if _DEVICE_LIST.search(beginning(path)):
             return iter([parse_device_list(_lustre_lines(path))])
-        if _PARAMETER.search(beginning(path)) is None and _OF_HOSTS.search(beginning(path)) is not None:
-            by_host = _by_host(_lustre_lines(path))
-            return (
-                snapshot
-                for name, lines in by_host.items()
-                for snapshot in snapshots(get_param_blocks(lines, more_follows=more_follows), f"{path} ({name})", name)
+        return (
+            snapshot
+            for name in (() if _is_dump(beginning(path)) else hosts_before(path, _OF_HOSTS)) or ("",)
+            for snapshot in snapshots(
+                get_param_blocks(_lustre_lines(path, name), more_follows=more_follows), str(path), name or host
             )
-        return snapshots(get_param_blocks(_lustre_lines(path), more_follows=more_follows), str(path), host)
+        )
     if trees := _trees(path):
 
         def latest_ns(found: Snapshot) -> int:
@@ -173,19 +173,6 @@ def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> I
     )
 
 
-def _by_host(lines: Iterator[str | None]) -> dict[str, list[str | None]]:
-    """The lines of each host in their order. Where the text was cut, the last parameter of any of them may be."""
-    found: dict[str, list[str | None]] = {}
-    for line in lines:
-        match = _HOST_LINE.fullmatch(line) if line is not None else None
-        if match is not None:
-            found.setdefault(match[1], []).append(match[2] or "")
-        elif line is None:
-            for of_host in found.values():
-                of_host.append(None)
-    return found
-
-
 def _trees(path: Path) -> list[Path]:
     """The folder itself, or all the folders in it: one per snapshot."""
     return [path] if is_tree(path) else all_of_a_kind(path, lambda entry: entry.is_dir() and is_tree(Path(entry.path)))
@@ -197,14 +184,14 @@ def _host_in_name(path: Path) -> str | None:
     return match[0] if match is not None else None
 
 
-def _lustre_lines(path: Path) -> Iterator[str | None]:
-    """All whole lines; None where the last one is torn: the file was cut, or is being written."""
+def _lustre_lines(path: Path, host: str = "") -> Iterator[str | None]:
+    """All whole lines, or those of one host; None where the last one is torn: the file was cut, or is being written."""
     if _LONE_FILE.match(beginning(path)):
         raise SourceError(
             f"{path} is a single snapshot of an unnamed target, but amounts need two.",
             hint=_LUSTRE_HINT,
         )
-    for _, line, torn in numbered_lines(path):
+    for _, line, torn in lines_of_host(path, host):
         yield None if torn else line.replace("\0", "")
 
 
@@ -260,10 +247,11 @@ class _LustreRows:
             return f"{self.path}: skipped: {left}." if left else None
         if self.undated:
             hint = "Use --start, or record stats as well."
-            raise UndatedInput(f"{self.path} has states but no snapshot_time.", hint=hint)
-        raise EmptyInput(
+            raise SourceError(f"{self.path} has states but no snapshot_time.", hint=hint, kind="UndatedInput")
+        raise SourceError(
             f"{self.path} has {looks} snapshot(s) of Lustre counters but no differences{f' ({left})' if left else ''}.",
             hint=_LUSTRE_HINT,
+            kind="EmptyInput",
         )
 
     def _server_rows(self) -> list[dict[str, Any]]:
@@ -336,10 +324,11 @@ def _read_mmpmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame
     yield from rows.rest()
     left = shown_counts({f"response(s): {what}": count for what, count in refused.items()})
     if not rows.made:
-        raise EmptyInput(
+        raise SourceError(
             f"{path} has {answers} mmpmon response(s) but no differences{f' ({left})' if left else ''}: "
             "amounts need two responses per counter.",
             hint=_MMPMON_HINT,
+            kind="EmptyInput",
         )
     return f"{path}: skipped: {left}." if left else None
 
@@ -399,7 +388,7 @@ def _read_mmperfmon(path: Path, context: ReadContext) -> Generator[tuple[str, Fr
     times = sorted({moment for column in columns for moment in column.values})
     steps = Counter(later - earlier for earlier, later in pairwise(times))
     if not steps:
-        raise EmptyInput(f"{path} has fewer than two rows, but intervals need two.")
+        raise SourceError(f"{path} has fewer than two rows, but intervals need two.", kind="EmptyInput")
     bucket_ns = min(steps)
     rows, left = _SeriesRows(), Counter[str]()
     _add_ratios(columns, bucket_ns, rows)
@@ -504,7 +493,7 @@ def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fr
         if moment is None:
             if looks > 1:
                 hint = f"Use --start (time of the first sample). {_MOUNTSTATS_HINT}"
-                raise UndatedInput(f"{path} has samples without times.", hint=hint)
+                raise SourceError(f"{path} has samples without times.", hint=hint, kind="UndatedInput")
             continue
         for name, mount in mounts.items():
             if name in last and last[name][0] < moment:
@@ -517,7 +506,7 @@ def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fr
     yield from rows.rest()
     if not rows.made:
         content = f"{looks} sample(s) of NFS mounts but no differences" if looks else "no NFS mount with statistics"
-        raise EmptyInput(f"{path} has {content}: amounts need two samples.", hint=_MOUNTSTATS_HINT)
+        raise SourceError(f"{path} has {content}: amounts need two samples.", hint=_MOUNTSTATS_HINT, kind="EmptyInput")
 
 
 MOUNTSTATS = FileReader(

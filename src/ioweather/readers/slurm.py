@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, UndatedInput
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import UNNAMED_CLUSTER
 from ioweather.core.units import NS, local_to_ns, names_of, parse_json, whole_number
@@ -441,9 +441,10 @@ def _time_ns(text: str, name: str, where: str, zone: ZoneInfo | None, after_ns: 
     elif naive.tzinfo is not None:
         moment = int(naive.timestamp()) * NS
     elif zone is None:
-        raise UndatedInput(
+        raise SourceError(
             f"{where}: {text!r} is a local time without a time zone.",
             hint="Use --zone, set `zone` in facility.toml, or run sacct with SLURM_TIME_FORMAT=%s.",
+            kind="UndatedInput",
         )
     else:
         moment = local_to_ns(naive, zone, after_ns=after_ns)

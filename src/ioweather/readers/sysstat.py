@@ -22,12 +22,11 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
-from zoneinfo import ZoneInfo
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Frame
-from ioweather.core.units import DAY_NS, NS, names_of, ns_to_datetime, parse_json, whole_number
+from ioweather.core.units import NS, names_of, parse_json, whole_number
 from ioweather.readers.device_logs import (
     IOSTAT_READINGS,
     SAR_READINGS,
@@ -35,14 +34,21 @@ from ioweather.readers.device_logs import (
     StampReader,
     date_stamp,
     find_day_first,
-    is_day_first,
     is_number,
     is_stamp,
     parse_numbers,
     sample_frames,
 )
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import beginning, note_cut, numbered_lines, plain_head, text_blocks, whole_lines
+from ioweather.readers.text_files import (
+    beginning,
+    hosts_before,
+    lines_of_host,
+    note_cut,
+    plain_head,
+    text_blocks,
+    whole_lines,
+)
 
 _STATISTICS = re.compile(r'"statistics"\s*:\s*\[')
 _NODENAME = re.compile(r'"nodename"\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -50,7 +56,6 @@ _BETWEEN = re.compile(r"[\s,]*")
 _DECODER = json.JSONDecoder()
 _Numbers: TypeAlias = tuple[str, tuple[str, ...], list[float]]
 _LONGEST_WORD = 4 << 10
-_UTC = ZoneInfo("UTC")
 
 
 @dataclass(frozen=True)
@@ -128,11 +133,9 @@ def _read_devices(path: Path, record: _Record, key: str, name_key: str) -> Itera
 
 
 # 'Linux 6.1.0 (host) \t11/15/26 \t_x86_64_\t(2 CPU)'; very old ones lack the date, the machine or the CPUs.
-_RUN_LINE = re.compile(r"[Ll]inux \S+ \((?P<host>\S+)\)(?:\s+(?P<date>\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}))?")
+_RUN_LINE = re.compile(r"[Ll]inux \S+ \((?P<host>\S+)\)")
 # pdsh puts the host before each line.
-_PREFIXED_RUN = re.compile(r"([^\s:]{1,255}): {1,99}[Ll]inux \S+ \(\S+\)")
-# sysstat 8 and 9 print the date in the first line alone.
-_TIME_ONLY = re.compile(r"Time: (\d{1,2}:\d{2}:\d{2}(?: ?[AaPp][Mm])?)")
+_PREFIXED_RUN = re.compile(r"^([^\s:]{1,255}): {1,99}[Ll]inux \S+ \(\S+\)", re.MULTILINE)
 # First words of lines that are no rows of a table.
 _KEYWORDS = frozenset(
     names_of("Device Device: avg-cpu: Linux linux Time: Filesystem Filesystem: Mon Tue Wed Thu Fri Sat Sun")
@@ -162,9 +165,8 @@ def _detect_iostat(head: bytes, path: Path) -> float:
         # sadf's JSON names the date of its data file; mpstat's has no disks.
         has_tables = '"disk"' in text or '"avg-cpu"' in text
         return 0.9 if '"sysstat"' in text and has_tables and '"file-date"' not in text else 0.0
-    lines = text.split("\n")[:400]
-    prefix = next((match[1] + ":" for line in lines if (match := _PREFIXED_RUN.match(line))), "")
-    lines = [line.removeprefix(prefix).strip() for line in lines]
+    prefix = f"{match[1]}:" if (match := _PREFIXED_RUN.search(text)) else ""
+    lines = [line.removeprefix(prefix).strip() for line in text.split("\n")[:400]]
     has_tables = any(_is_device_header(line.split()) or line.startswith("avg-cpu:") for line in lines)
     return 0.9 if has_tables and any(_RUN_LINE.match(line) or is_stamp(line) for line in lines[:40]) else 0.0
 
@@ -176,12 +178,11 @@ def _read_iostat(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]
     if beginning(path).startswith("{"):
         samples = _iostat_samples(path, _read_iostat_json(path), context)
     else:
-        hosts = dict.fromkeys(match[1] for _, line in whole_lines(path) if (match := _PREFIXED_RUN.match(line)))
         samples = chain.from_iterable(
             _iostat_samples(path, _read_iostat_text(path, host), replace(context, host=host or context.host))
-            for host in hosts or ("",)
+            for host in hosts_before(path, _PREFIXED_RUN) or ("",)
         )
-    return sample_frames(samples, IOSTAT_READINGS, EmptyInput(empty, hint=hint))
+    return sample_frames(samples, IOSTAT_READINGS, SourceError(empty, hint=hint, kind="EmptyInput"))
 
 
 IOSTAT = FileReader("iostat", "iostat from sysstat 9 to 12, text or JSON", ("series",), _detect_iostat, _read_iostat)
@@ -195,7 +196,7 @@ def _iostat_samples(path: Path, reports: Iterator[_Report], context: ReadContext
     """Samples of all reports that cover an interval."""
     first = next(reports, None)
     if first is None:
-        raise EmptyInput(f"{path} has no iostat report.")
+        raise SourceError(f"{path} has no iostat report.", kind="EmptyInput")
     reports = chain([first], reports)
     if first.stamp is None:
         dated = _date_by_count(path, reports, context)
@@ -241,14 +242,16 @@ def _date_by_count(path: Path, reports: Iterable[_Report], context: ReadContext)
         if report.opens_run and report.since_boot:
             continue
         if context.start_ns is None or context.interval_ns is None:
-            raise UndatedInput(
+            raise SourceError(
                 f"{path} has no timestamps (iostat ran without -t).",
                 hint="Use --start (start of the first interval) and --interval (length of an interval).",
+                kind="UndatedInput",
             )
         if runs > 1:
-            raise UndatedInput(
+            raise SourceError(
                 f"{path}, line {report.line}: a second iostat run without timestamps starts here.",
                 hint="Split the file before that run and use --start for each part.",
+                kind="UndatedInput",
             )
         yield report, context.start_ns + count * context.interval_ns, context.interval_ns
         count += 1
@@ -274,24 +277,9 @@ def _read_iostat_json(path: Path) -> Iterator[_Report]:
         yield report
 
 
-def _lines_of_host(path: Path, host: str) -> Iterator[tuple[int, str, bool]]:
-    """Numbered lines; of text by pdsh, those of one host without its name."""
-    for number, line, torn in numbered_lines(path):
-        if not host or line.startswith(f"{host}:"):
-            yield number, line.removeprefix(f"{host}:").removeprefix(" ") if host else line, torn
-
-
-def _dated_ns(path: Path, number: int, run_date: str, time: str, last_ns: int) -> int:
-    """A time of day behind the last one, as if the clock were UTC; the first is on the day of the run's header."""
-    moment_ns = StampReader(str(path), _UTC, day_first=is_day_first([run_date])).read(f"{run_date} {time}", number)
-    while moment_ns < last_ns - DAY_NS // 2:  # after midnight
-        moment_ns += DAY_NS
-    return moment_ns
-
-
 def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
-    """All reports in the order of the file, of the lines behind `prefix:` where it is given; one that is cut inside a
-    line at the end is left for the next time."""
+    """All reports in the order of the file, of the lines behind `prefix:` if it is given; one that is cut inside a line
+    at the end is left for the next time."""
     report: _Report | None = None
     host: str | None = None
     printed: str | None = None  # by `date`, before a report
@@ -299,8 +287,6 @@ def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
     name_last, opens_run, after_blank = False, True, True
     blank_lines: int | None = None  # counted behind a header
     indent = 0  # of the whole text, where it was pasted
-    run_date: str | None = None
-    last_ns = 0  # of times without a date
 
     def opened(number: int, stamp: str | None) -> _Report:
         """A new report, which may be the first of its run."""
@@ -311,7 +297,7 @@ def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
         opens_run, blank_lines = False, None
         return made
 
-    for number, whole_line, torn in _lines_of_host(path, prefix):
+    for number, whole_line, torn in lines_of_host(path, prefix):
         if torn:
             if not after_blank:
                 return
@@ -332,7 +318,6 @@ def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
                 yield report
             report, host, printed, table = None, run["host"], None, ""
             opens_run, blank_lines, indent = True, 0, indent or margin
-            run_date, last_ns = run["date"], 0
         elif dated := date_stamp(stripped):
             printed, table = dated, ""
         elif table == "cpu":
@@ -343,14 +328,10 @@ def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
                 expected = f"expected {len(report.cpu_columns)} percentages, found {stripped[:60]!r}"
                 raise CorruptInput(f"{where}: {expected}.")
             table = ""
-        elif is_stamp(stripped) or (time_only := _TIME_ONLY.fullmatch(stripped)):
+        elif is_stamp(stripped):
             if report is not None:
                 yield report
-            stamp = stripped if is_stamp(stripped) else None
-            if stamp is None and run_date is not None and time_only is not None:
-                last_ns = _dated_ns(path, number, run_date, time_only[1], last_ns)
-                stamp = ns_to_datetime(last_ns).strftime("%Y-%m-%d %H:%M:%S")
-            report, table, indent = opened(number, stamp), "", indent or margin
+            report, table, indent = opened(number, stripped), "", indent or margin
         elif words[0] == "avg-cpu:" or _is_device_header(words):
             is_cpu = words[0] == "avg-cpu:"
             name_last = not is_cpu and words[-1] == "Device"
@@ -408,7 +389,7 @@ def _read_sadf(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     read = _read_sadf_json if head.startswith("{") else _read_semicolons if head.startswith("#") else _read_tabs
     empty = f"{path} has no interval of devices or CPUs."
     hint = "Export them with: sadf -j FILE -- -d -b -u"
-    return sample_frames(read(path, context), SAR_READINGS, EmptyInput(empty, hint=hint))
+    return sample_frames(read(path, context), SAR_READINGS, SourceError(empty, hint=hint, kind="EmptyInput"))
 
 
 SADF = FileReader("sadf", "sar data through sadf: -j, -d or -p", ("series",), _detect_sadf, _read_sadf)
@@ -460,9 +441,10 @@ def _read_header(path: Path, line: str, number: int) -> tuple[str, tuple[str, ..
     if len(set(names)) < len(names) or any("[...]" in name for name in names):
         if names[:1] != ("CPU",) and "DEV" not in names:
             return "other", names
-        raise UnsupportedVersion(
+        raise SourceError(
             f"{path}, line {number}: the line contains several devices or activities (sadf -h).",
             hint="Run sadf without -h.",
+            kind="UnsupportedVersion",
         )
     if names[:1] == ("DEV",):
         return "device", names[1:]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
-from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.units import local_to_ns, parse_time_ns
 
 Item = TypeVar("Item")
@@ -26,10 +26,6 @@ _LONGEST_LINE = 16 << 20
 _FREE_BYTES, _MOST_RATIO = 64 << 20, 100
 
 _HEAD_CHARACTERS = 64 << 10
-_NOISE_BYTES = 1 << 10  # more than the longest beginning of such a line, zipped or not
-# "ERROR: ld.so: object 'x.so' from LD_PRELOAD cannot be preloaded: ignored.", perhaps behind a host and a colon.
-_NOISE = re.compile(r"(?:[^\s:]{1,120}: )?(?:ERROR: ld\.so: object |WARNING: |Warning: |warning: )")
-_EMPTY_LINES = re.compile(r"[ \t\n]*\n")
 # Why the file that is being read is incomplete. Readers return the rows before the cut; ingest reports the file.
 _cuts: dict[str, None] = {}
 
@@ -52,11 +48,6 @@ def take_cuts() -> str:
     return said
 
 
-def begins_with_noise(head: bytes) -> bool:
-    """Whether a file begins with a warning of a launcher or of the loader."""
-    return _NOISE.match(plain_head(head[:_NOISE_BYTES])) is not None
-
-
 def plain_bytes(head: bytes) -> bytes:
     """The first bytes of a file, unzipped if need be; for `detect`, so it never fails."""
     if not head.startswith(_GZIP_MAGIC):
@@ -74,7 +65,7 @@ def plain_head(head: bytes) -> str:
 
 
 def beginning(path: Path) -> str:
-    """The first block of a text, without noise and empty lines before it."""
+    """The first block of a text, without empty lines before it."""
     return next((text for text in text_blocks(path) if text.strip()), "").lstrip()[:_HEAD_CHARACTERS]
 
 
@@ -86,19 +77,15 @@ def _plain_lines(text: str) -> str:
 def text_blocks(path: Path) -> Iterator[str]:
     """The text in pieces of some megabytes that end behind a line end, unless a line is longer than a piece.
 
-    What the encoding does not allow is replaced. Warnings of others before the first other line become empty lines.
+    What the encoding does not allow is replaced.
     """
     decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")  # an editor may have put its mark in front
     pending = b""
-    begun = False
     for data in unzipped_blocks(path):
         data = pending + data
         end = data.rfind(b"\n") + 1 or len(data)
         pending = data[end:]
-        text = _plain_lines(decoder.decode(data[:end]))
-        if not begun:
-            text, begun = _without_noise(text)
-        yield text
+        yield _plain_lines(decoder.decode(data[:end]))
     rest = decoder.decode(pending, final=True)
     if rest:
         yield rest
@@ -121,7 +108,7 @@ def unzipped_blocks(path: Path, *, cut: bool = True) -> Iterator[bytes]:
                     raise CorruptInput(f"{path} decompresses to more than {_MOST_RATIO} times its size.")
         except EOFError:
             if not cut:
-                raise TruncatedInput(f"{path} is truncated.", hint="Copy it again.") from None
+                raise SourceError(f"{path} is truncated.", hint="Copy it again.", kind="TruncatedInput") from None
             note_cut(f"{path} ends within its gzip stream.")
         except (OSError, zlib.error) as error:
             if not zipped:
@@ -153,6 +140,21 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str, bool]]:
 def whole_lines(path: Path) -> Iterator[tuple[int, str]]:
     """All lines that end, with their numbers."""
     return ((number, line) for number, line, torn in numbered_lines(path) if not torn)
+
+
+def hosts_before(path: Path, pattern: re.Pattern[str]) -> list[str]:
+    """The hosts (first group) before lines of this pattern, as pdsh prints them; none if none is at the beginning."""
+    if pattern.search(beginning(path)) is None:
+        return []
+    return [*dict.fromkeys(match[1] for _, line in whole_lines(path) if (match := pattern.match(line)))]
+
+
+def lines_of_host(path: Path, host: str) -> Iterator[tuple[int, str, bool]]:
+    """The numbered lines of one host without its name; all lines if the host is empty. Where the file was cut, the
+    lines of any host may have been."""
+    for number, line, torn in numbered_lines(path):
+        if torn or line.startswith(f"{host}:" if host else ""):
+            yield number, line.removeprefix(f"{host}:").removeprefix(" ") if host else line, torn
 
 
 def batches(items: Iterator[Item], size: int) -> Iterator[list[Item]]:
@@ -222,15 +224,17 @@ class LocalClock:
         self._last_ns = None
 
     def to_ns(self, naive: dt.datetime, where: str) -> int:
-        """UTC nanoseconds of a local time. Raises UndatedInput without a zone, or if the order does not resolve it."""
+        """UTC nanoseconds of a local time. Raises SourceError without a zone, or if the order does not resolve it."""
         if self._zone is None:
-            raise UndatedInput(f"{where}: {naive} is a local time without a time zone.", hint=ZONE_HINT)
+            raise SourceError(
+                f"{where}: {naive} is a local time without a time zone.", hint=ZONE_HINT, kind="UndatedInput"
+            )
         # Two lines may have the same second, so the next time must follow the moment before the last one.
         after_ns = None if self._last_ns is None else self._last_ns - 1
         try:
             self._last_ns = local_to_ns(naive, self._zone, after_ns=after_ns)
-        except UndatedInput as error:
-            raise UndatedInput(f"{where}: {error.message}", hint=error.hint) from None
+        except SourceError as error:
+            raise error.reworded(f"{where}: {error.message}") from None
         return self._last_ns
 
 
@@ -248,18 +252,3 @@ def time_of_line(line: str, zone: ZoneInfo | None = None) -> int | None:
         return parse_time_ns(f"@{text}" if text.replace(".", "").isdigit() else text, zone)
     except ValueError:
         return None
-
-
-def _without_noise(text: str) -> tuple[str, bool]:
-    """The text with empty lines in place of launcher messages at its beginning, and whether anything follows them."""
-    position = lines = 0
-    while position < len(text):
-        if _NOISE.match(text, position) is not None:
-            end = text.find("\n", position) + 1 or len(text)
-        elif (empty := _EMPTY_LINES.match(text, position)) is not None:
-            end = empty.end()
-        else:
-            break
-        lines += text.count("\n", position, end)
-        position = end
-    return "\n" * lines + text[position:], position < len(text)

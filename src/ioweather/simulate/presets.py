@@ -79,7 +79,6 @@ class Preset:
     traffic_sd: float = 0.0  # logarithmic spread of what a byte of a transfer asks of a target
     closed_loop: bool = False  # flows that wait for one resource ask less of the others
     slow_service: bool = False  # a sick target serves each request of a probe slower, not only when it is overloaded
-    checkpoint_seconds: float = 0.0  # runs of checkpoints write about so often, for hours; 0: two to four times
     hdf5_ratio: float = 0.0  # part of the programs with collective I/O that use HDF5
     leader_ratio: float = 0.0  # part of the jobs of one project that reads, until `leader_days` of the period are over
     leader_days: float = 0.5
@@ -139,73 +138,6 @@ _HARD = replace(
     system_load=0.2,
     background_bytes_per_s=0.3e6,
 )
-# Long runs save their state at regular times; here they are most of the traffic, and servers count it by job.
-_REGULAR = replace(
-    _CLUSTER,
-    name="cluster-checkpoints",
-    title="Cluster with regular checkpoints in long runs",
-    checkpoint_seconds=1800.0,
-    typical_io_seconds=240.0,
-    noise_sd=0.057,
-    transfers_per_day=30.0,
-    system_load=0.2,
-    background_bytes_per_s=0.3e6,
-    jobs=1500,
-    nodes=400,
-    job_stats=True,
-)
-
-# Its servers' load at minutes, for the exhibits of pat19; days of 5 s samples in other formats would take gigabytes.
-_CORI = Preset(
-    "cori-year",
-    "A Cray XC40 of 2018: 248 targets for a year",
-    days=365,
-    jobs=180_000,
-    osts=248,
-    osts_per_oss=1,
-    ost_bytes_per_s=2.8 * GB,
-    nodes=12_076,
-    cores=68,
-    node_bytes_per_s=4.0 * GB,
-    applications=300,
-    mds_ops_per_s=400_000.0,
-    read_share=0.71,
-    first_day="2018-01-01",
-    fsname="cscratch",
-    typical_io_seconds=12.0,
-    system_load=0.12,
-    transfers_per_day=120.0,
-    background_ops_per_s=8000.0,
-    probe_hosts=2,
-    probe_seconds=600,
-    sampler_seconds=7200,
-    scan_files=100_000,
-    without_darshan_ratio=0.3,
-    incidents_per_week=3.0,
-    background_bytes_per_s=4e6,
-    detail_day=None,
-)
-# Both have the same users; load and incidents are independent.
-_PROJECT = replace(
-    _NOISY,
-    name="project",
-    title="Second file system",
-    fsname="project",
-    first_job=500_000,
-    first_server=LAPTOP.oss_count,
-    osts=8,
-    transfers_per_day=8.0,
-    system_load=0.4,
-    detail_day=None,
-)
-_TWO = replace(
-    _NOISY,
-    name="laptop-two-filesystems",
-    title="Laptop with two file systems",
-    transfers_per_day=8.0,
-    system_load=0.4,
-    beside=_PROJECT,
-)
 # car11: 66 projects, 27% of the jobs with a log, a home directory without monitoring, HDF5 beside MPI-IO, and a project
 # that reads more than all others until it stops.
 _INTREPID = replace(
@@ -244,7 +176,7 @@ _INTREPID = replace(
     ),
 )
 
-_ALL = (LAPTOP, _NOISY, _HIDDEN, _HARD, _TWO, _CLUSTER, _REGULAR, _CORI, _INTREPID)
+_ALL = (LAPTOP, _NOISY, _HIDDEN, _HARD, _CLUSTER, _INTREPID)
 PRESETS: dict[str, Preset] = {preset.name: preset for preset in _ALL}
 
 

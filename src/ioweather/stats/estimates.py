@@ -13,8 +13,7 @@ there is no interval.
 The functions serve samples of jobs: means, medians and shares. Jobs of one program resemble each other, so shares
 resample programs.
 
-Sources: Politis & Romano 1992 (circular blocks: every unit has the same expected weight); Hesterberg 2015, "What
-teachers should know about the bootstrap", section 5.3 (expanded percentiles, where contributions are not known); Geyer
+Sources: Politis & Romano 1992 (circular blocks: every unit has the same expected weight); Geyer
 1992 (initial monotone sequence); Hall 1992, section 3.5 (skewness).
 """
 
@@ -29,7 +28,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, ndtr, ndtri, stdtrit
+from scipy.special import bdtr, ndtri, stdtrit
 
 from ioweather.core.frames import Bools, Floats
 from ioweather.core.results import POSITIVE_UNITS, Estimate, Finding, quantity_label, snake_case
@@ -92,13 +91,7 @@ def sums_by_unit(values: NDArray[Any], unit: int) -> Floats:
     return np.add.reduceat(values, edges, axis=0, dtype=np.float64) if len(values) else np.zeros((0,))
 
 
-def expanded_levels(level: float, blocks: int) -> tuple[float, float]:
-    """Return expanded percentiles for an interval of `level`: Phi(sqrt(n/(n-1)) * t) instead of the nominal tail."""
-    low = float(ndtr(math.sqrt(blocks / (blocks - 1)) * stdtrit(blocks - 1, (1 - level) / 2)))
-    return low, 1 - low
-
-
-class BlockBootstrap:
+class _BlockBootstrap:
     """Resampling of `units` consecutive units of time in circular blocks of `block` units.
 
     `weights` say how often each unit is drawn in each replicate, scaled so that a row sums to `units`. They are always
@@ -260,7 +253,7 @@ class Intervals:
             self._unit_ns
         ) or f"stretch of {format_seconds(self._unit_ns / 1e9)}"
         self.unit_name = unit_name or usual
-        self._bootstrap = BlockBootstrap(max(1, len(self._seen)), unit_name=self.unit_name)
+        self._bootstrap = _BlockBootstrap(max(1, len(self._seen)), unit_name=self.unit_name)
         self.method = self._bootstrap.method
 
     def sums(self, *columns: NDArray[Any]) -> Floats:
@@ -286,8 +279,8 @@ class Intervals:
         interval reaches up twice as far as resamples do ([ours], by coverage).
 
         `bounds` are the smallest and the largest value of a statistic that noise can only raise: its interval is
-        reflected (see BlockBootstrap.interval) and reaches up to the value itself. With too few independent units the
-        interval is the range of the statistic over whole days, if there are five.
+        reflected (see `_BlockBootstrap.interval`) and reaches up to the value itself. With too few independent units
+        the interval is the range of the statistic over whole days, if there are five.
         """
         scale = scale or ("log" if unit in POSITIVE_UNITS else "plain")
         values, lows, highs, spread = self._ends(per_unit, statistic, scale, reflect=bounds is not None)
@@ -424,7 +417,7 @@ def mean_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate:
     if n > _BOOTSTRAP_MOST:
         half = -float(stdtrit(n - 1, (1 - LEVEL) / 2)) * float(sample.std(ddof=1)) / math.sqrt(n)
         return Estimate(name, mean, unit, mean - half, mean + half, LEVEL, n, "mean, Student's t over jobs")
-    bootstrap, spread = BlockBootstrap(n, block=1), effective_sample(sample, in_time=False)
+    bootstrap, spread = _BlockBootstrap(n, block=1), effective_sample(sample, in_time=False)
     low, high = map(number, bootstrap.interval(bootstrap.sums(sample) / n, np.asarray(mean), spread))
     return Estimate(name, mean, unit, low, high, LEVEL if low is not None else None, n, "mean, bootstrap over jobs")
 

@@ -5,11 +5,15 @@ candidate pivot is the index of a distinct value: head <= values[cut] < tail, so
 families are bounded below by the pivot. The paper leaves open how two distances become one (`combination`, by default
 weighted by group size), where a tail's lower bound lies (the pivot) and how small a tail may be (`minimum_group`):
 these choices are ours, and are part of the result.
+
+`least_gap` finds the candidate split with the least distance. The distance at any one point is a lower bound of the
+supremum: a candidate whose bound exceeds the best value found is discarded. The place of one candidate's supremum is
+the best place to look for its neighbours'.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
@@ -22,8 +26,7 @@ from ioweather.core.results import Estimate
 from ioweather.stats.families import Law, Mixture
 from ioweather.stats.tail_fits import (
     EXACT_POINTS,
-    Combine,
-    Group,
+    Gap,
     Sample,
     fit_cauchy,
     fit_cauchy_heads,
@@ -36,7 +39,6 @@ from ioweather.stats.tail_fits import (
     fit_weibull_tail,
     fit_weibull_tails,
     largest_gap,
-    least_gap,
     points_of,
     sample_of,
     tail_sums,
@@ -69,33 +71,92 @@ _REPLICATE_CUTS = 400
 _SHARES = 1000
 
 
-class Splits:
+# Distances of head and tail (by group) of some rows to one.
+Combine: TypeAlias = Callable[[Indices, Sequence[Floats]], Floats]
+_PROBES = (1.0, 0.5, 0.75, 0.25, 0.9, 0.1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """One side of every candidate split: values[first:stop] of the sample, and the distribution fitted to each."""
+
+    sample: Sample
+    first: Indices
+    stop: Indices
+    fitted: Law
+
+    def gap_at(self, rows: Indices, index: Indices | int) -> Floats:
+        """Distance at a value of the group, one per row or one for all: an exact lower bound of each row's largest."""
+        below, base = self.sample.below, self.sample.below[self.first[rows]]
+        size = below[self.stop[rows]] - base
+        model = self.fitted.at(rows).cdf(self.sample.values[index])
+        before, after = (below[index] - base) / size, (below[index + 1] - base) / size
+        return np.maximum(np.abs(model - before), np.abs(model - after))
+
+    def gap(self, row: int) -> Gap:
+        """Return the largest distance of one row, and where it is."""
+        return largest_gap(self.sample, self.fitted.at(row), int(self.first[row]), int(self.stop[row]))
+
+
+def least_gap(groups: Sequence[_Group], combine: Combine) -> tuple[int, float, list[float]]:
+    """Return the row with the least combined gap, that value, and the gap of each group.
+
+    Exact: discarded rows have a lower bound at or above the best value found. `combine` must not fall when a gap grows.
+    Each round raises the bounds of the remaining rows, at a new relative place first and then where the last examined
+    row had its gaps, and examines the row with the lowest bound.
+    """
+    alive = np.arange(len(groups[0].first), dtype=np.intp)
+    bounds = [np.zeros(len(alive)) for _ in groups]
+    best: tuple[int, float, list[float]] = (-1, np.inf, [])
+    probes = list(reversed(_PROBES))
+    while alive.size:
+        if probes:
+            fraction = probes.pop()
+            for group, bound in zip(groups, bounds, strict=True):
+                first, last = group.first[alive], group.stop[alive] - 1
+                near = group.gap_at(alive, first + ((last - first) * fraction).astype(np.intp))
+                bound[alive] = np.maximum(bound[alive], near)
+        lowest = int(np.argmin(combine(alive, [bound[alive] for bound in bounds])))
+        row = int(alive[lowest])
+        alive = np.delete(alive, lowest)
+        gaps = [group.gap(row) for group in groups]
+        value = float(combine(np.array([row]), [np.array([distance]) for distance, _ in gaps])[0])
+        if (value, row) < (best[1], best[0]):
+            best = row, value, [distance for distance, _ in gaps]
+        for group, bound, (_, index) in zip(groups, bounds, gaps, strict=True):
+            reached = alive[(group.first[alive] <= index) & (index < group.stop[alive])]
+            bound[reached] = np.maximum(bound[reached], group.gap_at(reached, index))
+        alive = alive[combine(alive, [bound[alive] for bound in bounds]) < best[1]]
+    return best
+
+
+class _Splits:
     """Heads and tails at candidate cuts (ascending); each family is fitted on first use."""
 
     def __init__(self, sample: Sample, cuts: Indices) -> None:
         self.sample, self.cuts = sample, cuts
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, _Group] = {}
 
     @cached_property
     def _sums(self) -> Any:
         return tail_sums(self.sample, self.sample.values[self.cuts], self.cuts + 1)
 
-    def head(self, name: HeadName) -> Group:
+    def head(self, name: HeadName) -> _Group:
         """Return the fits of this family to every head."""
         key = f"head {name}"
         if key not in self._groups:
             fitted = _HEAD_FITS[name](self.sample, self.cuts)
-            self._groups[key] = Group(self.sample, np.zeros_like(self.cuts), self.cuts + 1, fitted)
+            self._groups[key] = _Group(self.sample, np.zeros_like(self.cuts), self.cuts + 1, fitted)
         return self._groups[key]
 
-    def tail(self, name: TailName) -> Group:
+    def tail(self, name: TailName) -> _Group:
         """Return the fits of this family to every tail."""
         key = f"tail {name}"
         if key not in self._groups:
             weibull = name == "weibull"
             fitted = fit_weibull_tails(self.sample, self.cuts) if weibull else _BY_SUMS[name](self._sums)
             stop = np.full_like(self.cuts, self.sample.distinct)
-            self._groups[key] = Group(self.sample, self.cuts + 1, stop, fitted)
+            self._groups[key] = _Group(self.sample, self.cuts + 1, stop, fitted)
         return self._groups[key]
 
     def combine(self, combination: Combination) -> Combine:
@@ -142,7 +203,7 @@ def thinned(cuts: Indices, most: int) -> Indices:
     return cuts[np.unique(np.linspace(0, len(cuts) - 1, most).astype(np.intp))]
 
 
-def search_pair(coarse: Splits, cuts: Indices, head: HeadName, tail: TailName, combination: Combination) -> _BestSplit:
+def search_pair(coarse: _Splits, cuts: Indices, head: HeadName, tail: TailName, combination: Combination) -> _BestSplit:
     """Return the best split of one pair of families among the candidates `cuts`.
 
     `coarse` has the same candidates thinned, shared by all pairs. Exact if `coarse` has all; else coarse to fine around
@@ -154,7 +215,7 @@ def search_pair(coarse: Splits, cuts: Indices, head: HeadName, tail: TailName, c
         around = splits.cuts[[max(row - 1, 0), min(row + 1, len(splits.cuts) - 1)]]
         low, high = np.searchsorted(cuts, around)
         near = cuts[low : high + 1]
-        splits = Splits(sample, np.union1d(thinned(near, _COARSE), splits.cuts[row]))
+        splits = _Splits(sample, np.union1d(thinned(near, _COARSE), splits.cuts[row]))
         row, value, gaps = splits.least(head, tail, combination)
         if len(splits.cuts) >= len(near):
             break
@@ -277,7 +338,7 @@ def fit_mixture(
             f"too few times for a pivot: each side needs {smallest} times and two distinct values, but the sample "
             f"has {sample.n} times ({sample.distinct} distinct); measure more, or reduce minimum_group"
         )
-    coarse = Splits(sample, cuts if len(cuts) <= EXACT_POINTS else thinned(cuts, _COARSE))
+    coarse = _Splits(sample, cuts if len(cuts) <= EXACT_POINTS else thinned(cuts, _COARSE))
     ends: dict[tuple[int, str, float, float], Law] = {}
     found = (search_pair(coarse, cuts, head, tail, combination) for head in heads for tail in tails)
     fits = [_pair_fit(sample, best, ends) for best in found]
@@ -382,7 +443,7 @@ class _Profile:
     @classmethod
     def of(cls, sample: Sample, fit: MixtureFit) -> _Profile:
         cuts = candidate_cuts(sample, fit.minimum_group, _REPLICATE_CUTS)
-        splits = Splits(sample, cuts)
+        splits = _Splits(sample, cuts)
         head, tail = splits.head("truncated_normal").fitted, splits.tail(_names(fit)[1]).fitted
         values, weights, stops = points_of(sample, cuts)
         shares = 1 - sample.below[cuts + 1] / sample.n
@@ -427,7 +488,7 @@ def refitted(sample: Sample, fit: MixtureFit, head: HeadName | None = None) -> P
 def _split_again(sample: Sample, fit: MixtureFit, head: HeadName) -> _BestSplit | None:
     """Return the best split of another sample by the winning pair; None without a candidate."""
     cuts = candidate_cuts(sample, fit.minimum_group, _REPLICATE_CUTS)
-    return search_pair(Splits(sample, cuts), cuts, head, _names(fit)[1], fit.combination) if cuts.size else None
+    return search_pair(_Splits(sample, cuts), cuts, head, _names(fit)[1], fit.combination) if cuts.size else None
 
 
 def _names(fit: MixtureFit) -> tuple[HeadName, TailName]:

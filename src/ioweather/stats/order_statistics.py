@@ -8,6 +8,7 @@ that across storage targets, `independence` tests it, and `check_maxima` shows w
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,62 +24,48 @@ MINIMUM_ROUNDS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class MaximumOf(Distribution):
-    """The slowest of `requests` independent draws of `base`, plus a constant `overhead`."""
+class _ByQuantiles(Distribution):
+    """A distribution that is given by a function from upper tail probabilities to quantiles."""
 
-    base: Distribution
-    requests: int
-    overhead: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.requests < 1:
-            raise ValueError(f"a transfer has at least one request, not {self.requests}")
-
-    def upper_quantile(self, q: Real) -> Floats:
-        # 1 - (1 - q)^(1/n) without losing the small difference.
-        with np.errstate(divide="ignore"):
-            each = -np.expm1(np.log1p(-np.asarray(q, np.float64)) / self.requests)
-        return self.base.upper_quantile(each) + self.overhead
-
-
-@dataclass(frozen=True, eq=False)
-class _Between(Distribution):
-    """A request size between two sampled ones: quantiles interpolated, log time over log size."""
-
-    smaller: Distribution
-    larger: Distribution
-    weight: float
+    function: Callable[[Floats], Floats]
 
     def upper_quantile(self, q: Real) -> Floats:
         with np.errstate(divide="ignore"):
-            small, large = np.log(self.smaller.upper_quantile(q)), np.log(self.larger.upper_quantile(q))
-        return np.exp((1 - self.weight) * small + self.weight * large)
+            return self.function(np.asarray(q, np.float64))
 
 
-@dataclass(frozen=True, eq=False)
-class QuantileBound(Distribution):
-    """Lower (`side` -1) or upper (1) end of the interval of each quantile of a sample, valid for any distribution.
+def slowest_of(base: Distribution, requests: int, overhead: float = 0.0) -> Distribution:
+    """Return the distribution of the slowest of `requests` independent draws of `base`, plus a constant `overhead`."""
+    if requests < 1:
+        raise ValueError(f"a transfer has at least one request, not {requests}")
+    # 1 - (1 - q)^(1/n) without losing the small difference.
+    return _ByQuantiles(lambda q: base.upper_quantile(-np.expm1(np.log1p(-q) / requests)) + overhead)
+
+
+def _between(smaller: Distribution, larger: Distribution, weight: float) -> Distribution:
+    """Return the distribution of a request size between two sampled ones: quantiles interpolated, log time over log
+    size."""
+    return _ByQuantiles(
+        lambda q: np.exp((1 - weight) * np.log(smaller.upper_quantile(q)) + weight * np.log(larger.upper_quantile(q)))
+    )
+
+
+def quantile_bound(values: Floats, side: int) -> Distribution:
+    """Return the lower (`side` -1) or upper (1) end of the interval of each quantile of values in time order, valid for
+    any distribution.
 
     The ends are order statistics (David & Nagaraja 2003, section 7.1), of as many independent values as there are. A
     quantile beyond which too few values are expected has none: NaN.
     """
+    ordered, tail = np.sort(values), (1 - LEVEL) / 2
+    n = max(1, min(len(values), int(effective_sample(rankdata(values)).count)))
 
-    ordered: Floats
-    independent: int
-    side: int
+    def end(q: Floats) -> Floats:
+        rank = binom.ppf(tail, n, 1 - q) if side < 0 else binom.ppf(1 - tail, n, 1 - q) + 1
+        whole = np.clip(np.ceil(rank / n * len(ordered)).astype(np.int64), 1, len(ordered))
+        return np.where((rank >= 1) & (rank <= n), ordered[whole - 1], np.nan)
 
-    @classmethod
-    def of(cls, values: Floats, side: int) -> QuantileBound:
-        """Return the bound of values in time order."""
-        count = effective_sample(rankdata(values)).count
-        return cls(np.sort(values), max(1, min(len(values), int(count))), side)
-
-    def upper_quantile(self, q: Real) -> Floats:
-        n, tail = self.independent, (1 - LEVEL) / 2
-        below = 1 - np.asarray(q, np.float64)
-        rank = binom.ppf(tail, n, below) if self.side < 0 else binom.ppf(1 - tail, n, below) + 1
-        whole = np.clip(np.ceil(rank / n * len(self.ordered)).astype(np.int64), 1, len(self.ordered))
-        return np.where((rank >= 1) & (rank <= n), self.ordered[whole - 1], np.nan)
+    return _ByQuantiles(end)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,35 +98,23 @@ class BySize:
             return self.distributions[place]
         small, large = self.sizes[place - 1], self.sizes[place]
         weight = math.log(size / small) / math.log(large / small)
-        return _Between(self.distributions[place - 1], self.distributions[place], weight)
+        return _between(self.distributions[place - 1], self.distributions[place], weight)
 
-    def transfer(self, total_bytes: float, requests: int, overhead: float = 0.0) -> MaximumOf:
+    def transfer(self, total_bytes: float, requests: int, overhead: float = 0.0) -> Distribution:
         """Return the distribution of the time of `total_bytes` in `requests` equal parts (Eq. 1); `overhead` in
         seconds."""
-        return MaximumOf(self.at(total_bytes / requests), requests, overhead)
+        return slowest_of(self.at(total_bytes / requests), requests, overhead)
 
 
-@dataclass(frozen=True)
-class IndependenceTest:
-    """`correlation`: mean Spearman correlation over all pairs of targets. Small `p_value`: not independent.
-
-    Targets that are slow at the same time make the slowest of n *less* slow than the formula says, which is then an
-    upper bound.
-    """
-
-    correlation: float
-    p_value: float
-    rounds: int
-    targets: int
-    replicates: int
-    method: str = "mean pairwise Spearman correlation; null by shifting each target in time"
-
-
-def independence(concurrent: ArrayLike, *, replicates: int = 499, seed: int = 0) -> IndependenceTest | None:
+def independence(
+    concurrent: ArrayLike, *, replicates: int = 499, seed: int = 0
+) -> tuple[float, float, int, int] | None:
     """Test `concurrent[round, target]`, the times of concurrent requests (rounds in time order, NaN = missing).
 
-    The null turns each target's series around by a random shift, which keeps its own persistence and breaks what
-    targets share. None where fewer than 20 complete rounds or 2 targets are left.
+    Returns the mean Spearman correlation over all pairs of targets, p (small: not independent), rounds and targets.
+    Targets that are slow at the same time make the slowest of n *less* slow than the formula says, which is then an
+    upper bound. The null turns each target's series around by a random shift, which keeps its own persistence and
+    breaks what targets share. None where fewer than 20 complete rounds or 2 targets are left.
     """
     table = np.asarray(concurrent, np.float64)
     table = table[~np.isnan(table).any(axis=1)]
@@ -164,7 +139,7 @@ def independence(concurrent: ArrayLike, *, replicates: int = 499, seed: int = 0)
         shifts = rng.integers(0, rounds, targets)
         shuffled = np.take_along_axis(scores, (row + shifts) % rounds, axis=0)
         extreme += abs(mean_correlation(shuffled)) >= abs(observed)
-    return IndependenceTest(observed, (extreme + 1) / (replicates + 1), rounds, targets, replicates)
+    return observed, (extreme + 1) / (replicates + 1), rounds, targets
 
 
 def check_maxima(concurrent: ArrayLike, base: Distribution) -> list[tuple[int, float, float, float, float, int]]:
@@ -179,7 +154,7 @@ def check_maxima(concurrent: ArrayLike, base: Distribution) -> list[tuple[int, f
     mixed = np.random.default_rng(0).permuted(table, axis=1)
     checks = []
     for size in (2**k for k in range(int(math.log2(max(targets, 1))) + 1)):
-        slowest, law = mixed[:, :size].max(axis=1), MaximumOf(base, size)
+        slowest, law = mixed[:, :size].max(axis=1), slowest_of(base, size)
         for p in (0.5, 0.9, 0.99):
             if rounds * (1 - p) >= 10:
                 predicted = float(law.upper_quantile(1 - p))

@@ -53,7 +53,7 @@ _LABELS: Final = ("system", "target", "host", "op", "request_bytes", "mode")
 
 
 @dataclass(frozen=True, eq=False)
-class Histograms:
+class _Histograms:
     """Many histograms at once: (row, bin, count) triples, sorted by row and bin, each pair once."""
 
     rows: int
@@ -62,13 +62,13 @@ class Histograms:
     count: Ints
 
     @classmethod
-    def of_values(cls, row: Ints, values: Floats, rows: int) -> Histograms:
+    def of_values(cls, row: Ints, values: Floats, rows: int) -> _Histograms:
         """Return histograms of values in seconds; `row` is the histogram of each."""
         bins = np.floor(np.log(np.maximum(values, _LEAST)) / np.log(GAMMA)).astype(np.int64)
         return cls._summed(row, bins, np.ones(len(bins), np.int64), rows)
 
     @classmethod
-    def of_texts(cls, texts: Sequence[str]) -> Histograms:
+    def of_texts(cls, texts: Sequence[str]) -> _Histograms:
         """Parse the texts of `texts()`, and those of older versions."""
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
@@ -90,7 +90,7 @@ class Histograms:
         return cls._summed(row, bins, count, len(texts)) if in_parts else cls(len(texts), row, bins, count)
 
     @classmethod
-    def _summed(cls, row: Ints, bins: Ints, count: Ints, rows: int) -> Histograms:
+    def _summed(cls, row: Ints, bins: Ints, count: Ints, rows: int) -> _Histograms:
         """Sum triples in any order with repeated pairs."""
         if not len(row):
             nothing = np.empty(0, np.int64)
@@ -104,22 +104,22 @@ class Histograms:
         key, total = key[last], np.diff(running[last], prepend=0)
         return cls(rows, key // span, key % span + low, total)
 
-    def merged(self, group: Ints, groups: int) -> Histograms:
+    def merged(self, group: Ints, groups: int) -> _Histograms:
         """Add histogram i to group[i]."""
         if not (np.diff(group) <= 0).any():  # each into one of its own, in the same order
-            return Histograms(groups, self.row if groups == self.rows else group[self.row], self.bin, self.count)
+            return _Histograms(groups, self.row if groups == self.rows else group[self.row], self.bin, self.count)
         return self._summed(group[self.row], self.bin, self.count, groups)
 
-    def pooled(self) -> Histograms:
+    def pooled(self) -> _Histograms:
         """Return the sum of all rows as one histogram."""
         return self._summed(np.zeros(len(self.row), np.int64), self.bin, self.count, 1)
 
-    def select(self, rows: Ints) -> Histograms:
+    def select(self, rows: Ints) -> _Histograms:
         """Return some of the histograms; `rows` ascending, each once."""
         mine = np.flatnonzero(np.isin(self.row, rows))
-        return Histograms(len(rows), np.searchsorted(rows, self.row[mine]), self.bin[mine], self.count[mine])
+        return _Histograms(len(rows), np.searchsorted(rows, self.row[mine]), self.bin[mine], self.count[mine])
 
-    def with_those_of(self, other: Histograms) -> Histograms:
+    def with_those_of(self, other: _Histograms) -> _Histograms:
         """Return the same rows with the counts of both."""
         if not len(other.row):
             return self
@@ -207,8 +207,8 @@ def omitted_waits(responses: Frame) -> tuple[Ints, Ints]:
     return hidden[known], waits[known]
 
 
-# Operations by group: columns of `response_rollups` by name, histograms as `Histograms`. Sums, extremes and `histogram`
-# are of operations that ended well and reached storage; `omitted_` is what missed and pending ones would have waited.
+# Operations by group: columns of `response_rollups` by name, with histograms. Sums, extremes and `histogram` are of
+# operations that ended well and reached storage; `omitted_` is what missed and pending ones would have waited.
 Reduced: TypeAlias = "dict[str, Any]"
 _NUMBERS: Final = names_of("""
     cached_count error_count missed_count sum_seconds min_seconds max_seconds omitted_sum_seconds omitted_max_seconds
@@ -219,7 +219,7 @@ def merge_groups(reduced: Reduced, group: Ints, groups: int) -> Reduced:
     """Merge groups: number i goes into group[i]; `group` only rises."""
     merged: Reduced = {}
     for name, values in reduced.items():
-        if isinstance(values, Histograms):
+        if isinstance(values, _Histograms):
             merged[name] = values.merged(group, groups)
         elif "min_" in name or "max_" in name:
             merged[name] = _extreme(np.minimum if "min_" in name else np.maximum, group, values, groups)
@@ -248,10 +248,10 @@ def reduce_responses(responses: Frame, group: Ints, groups: int) -> Reduced:
         "sum_seconds": _sum(place, nanoseconds, groups) / NS,
         "min_seconds": _extreme(np.minimum, place, seconds, groups),
         "max_seconds": _extreme(np.maximum, place, seconds, groups),
-        "histogram": Histograms.of_values(place, seconds, groups),
+        "histogram": _Histograms.of_values(place, seconds, groups),
         "omitted_sum_seconds": _sum(group[hidden], waits_ns, groups) / NS,
         "omitted_max_seconds": _extreme(np.maximum, group[hidden], waits_ns / NS, groups),
-        "omitted_histogram": Histograms.of_values(group[hidden], waits_ns / NS, groups),
+        "omitted_histogram": _Histograms.of_values(group[hidden], waits_ns / NS, groups),
     }
 
 
@@ -266,7 +266,7 @@ def reduce_rollups(rollups: Frame, group: Ints, groups: int) -> Reduced:
     reduced: Reduced = {name: rollups.array(name) for name in _NUMBERS}
     reduced["omitted_sum_seconds"] = np.nan_to_num(reduced["omitted_sum_seconds"])
     for name in ("histogram", "omitted_histogram"):
-        reduced[name] = Histograms.of_texts([text or "" for text in rollups.text(name).tolist()])
+        reduced[name] = _Histograms.of_texts([text or "" for text in rollups.text(name).tolist()])
     return merge_groups(reduced, group[order], groups)
 
 
@@ -279,7 +279,7 @@ def roll_up(responses: Frame, interval_ns: int) -> Frame:
         start_ns=responses.ints("start_ns")[first] // interval_ns * interval_ns,
         interval_ns=interval_ns,
         count=reduced["histogram"].totals(),
-        **{name: each.texts() if isinstance(each, Histograms) else each for name, each in reduced.items()},
+        **{name: each.texts() if isinstance(each, _Histograms) else each for name, each in reduced.items()},
         rows=len(first),
     )
 
@@ -337,9 +337,9 @@ class OperationSeries:
         return f"{self.filesystem} {self.op}"
 
     @property
-    def histograms(self) -> Histograms:
+    def histograms(self) -> _Histograms:
         """Of operations that ended well and reached storage, by interval."""
-        return cast(Histograms, self.reduced["histogram"])
+        return cast(_Histograms, self.reduced["histogram"])
 
     @property
     def count(self) -> Ints:
@@ -401,7 +401,7 @@ class OperationSeries:
         return self.statistics["median"] / np.array(usual, np.float64)
 
 
-def _statistics(histograms: Histograms, total: Floats, longest: Floats) -> dict[str, Floats]:
+def _statistics(histograms: _Histograms, total: Floats, longest: Floats) -> dict[str, Floats]:
     """Return STATISTICS by name from histograms, sums of seconds and longest times."""
     quantiles = histograms.quantiles(tuple(QUANTILES.values()))
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -1,9 +1,6 @@
 """The empirical distribution of times, distances of fitted ones from it, and maximum-likelihood fits of heads, of
 bounded tails and of whole samples.
 
-- `least_gap` finds the candidate split with the least distance. The distance at any one point is a lower bound of the
-  supremum: a candidate whose bound exceeds the best value found is discarded. The place of one candidate's supremum is
-  the best place to look for its neighbours'.
 - Power law, Exponential, LogNormal and Gamma tails need only sums over the tail (they are exponential families in x/low
   and its logarithm), and suffix sums give those for all candidates in one pass. Normal heads come from prefix sums.
 - Cauchy heads and Weibull tails have no such sums: they are solved split by split on weighted points. Up to
@@ -17,7 +14,7 @@ bounded tails and of whole samples.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -88,32 +85,7 @@ def sample_of(times: ArrayLike) -> Sample:
     return Sample(ordered[starts], np.append(starts, array.size).astype(np.float64))
 
 
-Combine: TypeAlias = Callable[[Indices, Sequence[Floats]], Floats]
 Gap: TypeAlias = tuple[float, int]  # the largest distance, and the index of its value
-
-_PROBES = (1.0, 0.5, 0.75, 0.25, 0.9, 0.1)
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """One side of every candidate split: values[first:stop] of the sample, and the distribution fitted to each."""
-
-    sample: Sample
-    first: Indices
-    stop: Indices
-    fitted: Law
-
-    def gap_at(self, rows: Indices, index: Indices | int) -> Floats:
-        """Distance at a value of the group, one per row or one for all: an exact lower bound of each row's largest."""
-        below, base = self.sample.below, self.sample.below[self.first[rows]]
-        size = below[self.stop[rows]] - base
-        model = self.fitted.at(rows).cdf(self.sample.values[index])
-        before, after = (below[index] - base) / size, (below[index + 1] - base) / size
-        return np.maximum(np.abs(model - before), np.abs(model - after))
-
-    def gap(self, row: int) -> Gap:
-        """Return the largest distance of one row, and where it is."""
-        return largest_gap(self.sample, self.fitted.at(row), int(self.first[row]), int(self.stop[row]))
 
 
 def largest_gap(sample: Sample, model: Any, first: int = 0, stop: int | None = None) -> Gap:
@@ -126,38 +98,6 @@ def largest_gap(sample: Sample, model: Any, first: int = 0, stop: int | None = N
     gap = np.maximum(np.abs(model_cdf - ecdf[:-1]), np.abs(model_cdf - ecdf[1:]))
     place = int(np.argmax(gap))
     return float(gap[place]), first + place
-
-
-def least_gap(groups: Sequence[Group], combine: Combine) -> tuple[int, float, list[float]]:
-    """Return the row with the least combined gap, that value, and the gap of each group.
-
-    Exact: discarded rows have a lower bound at or above the best value found. `combine` must not fall when a gap grows.
-    Each round raises the bounds of the remaining rows, at a new relative place first and then where the last examined
-    row had its gaps, and examines the row with the lowest bound.
-    """
-    alive = np.arange(len(groups[0].first), dtype=np.intp)
-    bounds = [np.zeros(len(alive)) for _ in groups]
-    best: tuple[int, float, list[float]] = (-1, np.inf, [])
-    probes = list(reversed(_PROBES))
-    while alive.size:
-        if probes:
-            fraction = probes.pop()
-            for group, bound in zip(groups, bounds, strict=True):
-                first, last = group.first[alive], group.stop[alive] - 1
-                near = group.gap_at(alive, first + ((last - first) * fraction).astype(np.intp))
-                bound[alive] = np.maximum(bound[alive], near)
-        lowest = int(np.argmin(combine(alive, [bound[alive] for bound in bounds])))
-        row = int(alive[lowest])
-        alive = np.delete(alive, lowest)
-        gaps = [group.gap(row) for group in groups]
-        value = float(combine(np.array([row]), [np.array([distance]) for distance, _ in gaps])[0])
-        if (value, row) < (best[1], best[0]):
-            best = row, value, [distance for distance, _ in gaps]
-        for group, bound, (_, index) in zip(groups, bounds, gaps, strict=True):
-            reached = alive[(group.first[alive] <= index) & (index < group.stop[alive])]
-            bound[reached] = np.maximum(bound[reached], group.gap_at(reached, index))
-        alive = alive[combine(alive, [bound[alive] for bound in bounds]) < best[1]]
-    return best
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,16 +17,15 @@ from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, Resu
 from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.facts.accounting import match_jobs
 from ioweather.facts.runs import Runs, fetch_runs, jobs_of
-from ioweather.facts.server_io import server_volumes
 from ioweather.stats.estimates import median
-from ioweather.studies.car11.instrumentation import CAVEAT, Seen, allocations, seen_by_servers
+from ioweather.studies.car11.instrumentation import allocations
 from ioweather.studies.car11.projects import project_findings
 from ioweather.topics.source import DataSource
 
 
 @dataclass(frozen=True)
 class ProjectOutcome:
-    """`bytes_ratio`: of the data of all jobs. Medians over jobs; seconds of all processes; `server_*` by servers."""
+    """`bytes_ratio`: of the data of all jobs. Medians over jobs; seconds are of all processes."""
 
     project: str
     jobs: int
@@ -42,8 +41,6 @@ class ProjectOutcome:
     read_seconds: float
     write_seconds: float
     metadata_seconds: float
-    server_bytes: int | None = None
-    server_bytes_with_log_ratio: float | None = None
 
 
 def project_answer(name: str, frames: Mapping[str, Frame], facility: Facility, params: Params) -> Answer:
@@ -60,7 +57,6 @@ def project_answer(name: str, frames: Mapping[str, Frame], facility: Facility, p
     seconds = [float(np.nansum(mine.floats(f"{part}_seconds"))) for part in ("read", "write", "meta")]
     bytes_per_s, per_node = median(mine.floats("bytes_per_s")), median(mine.floats("mib_per_s_per_node"))
     io_ratio = median(mine.floats("io_seconds") / np.maximum(mine.floats("run_seconds"), 1e-9))
-    servers = seen_by_servers(frames.get("counted"), jobs.frame, frames.get("jobs"), facility).get(name)
     volume = (
         Fact("read_bytes", "read", read, "bytes", read / max(1, read + written)),
         Fact("write_bytes", "written", written, "bytes", written / max(1, read + written)),
@@ -103,10 +99,10 @@ def project_answer(name: str, frames: Mapping[str, Frame], facility: Facility, p
     return Answer(
         question=f"project {name}",
         headline=f"{name}: {mine.rows:,} jobs read {format_bytes(read)} and wrote {format_bytes(written)}.",
-        facts=(*groups, *_on_servers(servers), *_contents(name, frames.get("sizes"))),
+        facts=tuple(groups),
         exhibits=(_daily(name, mine),),
         findings=tuple(project_findings(name, jobs)),
-        caveats=(*mine.node_caveats, *((CAVEAT,) if servers else ())),
+        caveats=mine.node_caveats,
         coverage=mine.coverage,
         name="project",
         result=ProjectOutcome(
@@ -124,8 +120,6 @@ def project_answer(name: str, frames: Mapping[str, Frame], facility: Facility, p
             read_seconds=seconds[0],
             write_seconds=seconds[1],
             metadata_seconds=seconds[2],
-            server_bytes=servers.server_bytes if servers else None,
-            server_bytes_with_log_ratio=servers.with_log_ratio if servers else None,
         ),
     )
 
@@ -142,43 +136,6 @@ def _accounted(name: str, frames: Mapping[str, Frame], facility: Facility) -> It
         seen = float((every.logs[mine] > 0).mean())
         yield Fact("jobs_with_log_ratio", "of its jobs in accounting", seen, "ratio", seen, "have a log")
         yield Fact("core_hours", "core-hours", every.hours(mine), "count")
-
-
-def _on_servers(seen: Seen | None) -> list[FactGroup]:
-    """Facts on what servers counted for the project; none without counts."""
-    if seen is None:
-        return []
-    ratio, note = seen.with_log_ratio, f"of {seen.jobs:,} in the server counters"
-    facts = (
-        Fact("server_bytes", "moved by its jobs", seen.server_bytes, "bytes"),
-        Fact("server_bytes_with_log_ratio", "by jobs with a log", ratio, "ratio", ratio),
-        Fact("log_bytes", "moved at the same time, according to logs", seen.log_bytes, "bytes"),
-        Fact("jobs_without_log", "jobs without a log", seen.jobs - seen.jobs_with_log, "count", note=note),
-    )
-    return [FactGroup("servers", "According to server counters", facts)]
-
-
-def _contents(name: str, sizes: Frame | None) -> list[FactGroup]:
-    """What the newest scan found of the project, and how it grew since the oldest."""
-    if sizes is None or not sizes.rows:
-        return []
-    mine = sizes.take(sizes.text("owner").equals(name))
-    if not mine.rows:
-        return []
-    moments, place = np.unique(np.asarray(mine.array("start_ns")), return_inverse=True)
-    counts, held = (np.zeros(len(moments), np.int64) for _ in range(2))
-    np.add.at(counts, place, mine.ints("count"))
-    np.add.at(held, place, mine.ints("bytes"))
-    facts = [
-        Fact("files", "files", int(counts[-1]), "count"),
-        Fact("bytes", "bytes", int(held[-1]), "bytes"),
-        Fact("scanned", "scanned", int(moments[-1]), "time_ns"),
-    ]
-    if len(moments) > 1:
-        days = float(moments[-1] - moments[0]) / DAY_NS
-        per_day = float(counts[-1] - counts[0]) / days
-        facts.append(Fact("files_added_per_day", "files added per day", per_day, "count"))
-    return [FactGroup("contents", "What it stores", tuple(facts))]
 
 
 def _daily(name: str, mine: Runs) -> Exhibit:
@@ -199,16 +156,8 @@ _NO_LOGS = "The lake has no Darshan logs. Ingest some: ioweather ingest LOGS"
 
 def run(source: DataSource, params: Params) -> Answer:
     """Volume, jobs, performance and files of one project."""
-    source.note_tables(("job_operations",))
     frames = {
         **fetch_runs(source, missing=_NO_LOGS),
-        "counted": server_volumes(source.snapshot, source.period_ns),
-        "sizes": source.frame(
-            "scan_bins",
-            ("scan_id", "start_ns", "owner", "count", "bytes"),
-            {"owner_kind": "project", "histogram": "size"},
-            optional=True,
-        ),
     }
     return project_answer(str(params["name"]), frames, source.facility, params)
 
@@ -217,8 +166,8 @@ QUESTION = Question(
     name="project",
     result=ProjectOutcome,
     run=run,
-    tables=frozenset({"applications", "job_io", "job_operations", "jobs", "scan_bins"}),
+    tables=frozenset({"applications", "job_io", "jobs"}),
     params=(Param("name", "Project name in the accounting data.", required=True), PROCESSES_PER_NODE),
-    help="Show one project: volume, jobs, performance, dominant I/O patterns, stored files.",
+    help="Show one project: volume, jobs, performance, dominant I/O patterns.",
     epilog="Example: ioweather project climate",
 )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -17,14 +16,13 @@ from typing import Any, Literal
 
 from ioweather.core.choices import check_resolution
 from ioweather.core.contracts import ALL_TIME, Param, Period, Spread, Study
-from ioweather.core.errors import DataUnavailable, UnsafePlace
+from ioweather.core.errors import DataUnavailable
 from ioweather.core.logs import Progress, silent
 from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
 from ioweather.core.papers.claim_tests import judge_claims
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, number_names, to_jsonable
-from ioweather.lake import layout
+from ioweather.lake.caches import store_newest
 from ioweather.lake.lake import Lake, Snapshot
-from ioweather.lake.limited import WorkerDied
 from ioweather.lake.workers import in_order
 from ioweather.topics.catalogue import STUDIES
 from ioweather.topics.source import (
@@ -41,56 +39,35 @@ _MOST_CACHED = 20  # results of one exhibit
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether an exhibit can be made from this lake, and if not, what is missing. `empty`: why a cached result of the
-    present data has nothing to show."""
+    """Whether an exhibit can be made from this lake, and if not, what is missing."""
 
     id: str
     title: str
     study: str
     ready: bool
     missing: tuple[str, ...] = ()
-    empty: str = ""
 
     @property
     def state(self) -> str:
         """'ready', or why there is nothing to show."""
-        if self.empty:
-            return f"empty: {self.empty}"
         return "ready" if self.ready else f"not possible: {'; '.join(self.missing)}"
 
 
 def study_of(exhibit_id: str) -> Study:
     """Return the study that makes an exhibit; that of another package where the exhibit is of no paper."""
     of_others = (STUDIES[name] for name in STUDIES.plugins) if exhibit_id.partition(".")[0] not in PAPERS else ()
-    return (
-        next((study for study in of_others if exhibit_id in study.exhibits), None)
-        or STUDIES[exhibit_entry(exhibit_id).study]
-    )
+    found = next((study for study in of_others if exhibit_id in study.exhibits), None)
+    return found or STUDIES[exhibit_entry(exhibit_id).study]
 
 
 def availability(snapshot: Snapshot, *, plugins: bool = False) -> list[Availability]:
     """Return the availability of the exhibits of the five papers, in order; with `plugins` also of other packages."""
     filled, sampled = snapshot.filled(), _sampled(snapshot)
     listed = [(entry.id, entry.title, entry.study) for entry in exhibits()]
-    listed += [(*each, name) for name in (STUDIES.plugins if plugins else ()) for each in STUDIES[name].titles.items()]
+    for name in STUDIES.plugins if plugins else ():
+        listed += [(each, f"made by {STUDIES.package_of(name)}", name) for each in STUDIES[name].exhibits]
     lacks = {name: STUDIES[name].missing(filled, sampled) for name in {name for _, _, name in listed}}
     return [Availability(each, title, name, not lacks[name], lacks[name]) for each, title, name in listed]
-
-
-def with_empty_ones(snapshot: Snapshot, found: Sequence[Availability]) -> list[Availability]:
-    """Add why an exhibit is empty, if its result with default parameters is cached and empty."""
-    provenances: dict[str, Provenance] = {}
-    out = []
-    for item in found:
-        if item.ready:
-            study = STUDIES[item.study]
-            if item.study not in provenances:
-                provenances[item.study] = _resolved(snapshot, study, {}, ALL_TIME)[1]
-            cached = _cached(snapshot, item.id, provenances[item.study])
-            why = study.too_few if cached is False else cached.empty_because if cached is not None else ""
-            item = replace(item, ready=not why, empty=why)
-        out.append(item)
-    return out
 
 
 def _resolved(
@@ -172,19 +149,17 @@ def each_exhibit(
     *,
     params: Mapping[str, str] | None = None,
     period_ns: Period = ALL_TIME,
-    executor: Executor | None = None,
+    use_cache: bool = True,
 ) -> dict[str, Exhibit | Exception]:
     """Make exhibits of one study together; if that fails, one by one, so that each has its own error."""
+    make = partial(make_exhibits, lake, params=params, period_ns=period_ns, use_cache=use_cache)
     try:
-        made = make_exhibits(lake, ids, params=params, period_ns=period_ns, executor=executor)
-        return dict(zip(ids, made, strict=True))
-    except WorkerDied:
-        raise
+        return dict(zip(ids, make(ids), strict=True))
     except Exception:
         found: dict[str, Exhibit | Exception] = {}
         for exhibit_id in ids:
             try:
-                (found[exhibit_id],) = make_exhibits(lake, [exhibit_id], params=params, period_ns=period_ns)
+                (found[exhibit_id],) = make([exhibit_id])
             except Exception as error:  # a fault in one study must not stop the other sixty
                 found[exhibit_id] = error
         return found
@@ -219,8 +194,8 @@ def _run(
         judged = () if "resolution" in typed else judge_claims(exhibit.id, exhibit.estimates)
         full = replace(
             exhibit,
-            title=exhibit.title or study.titles.get(exhibit.id) or exhibit_entry(exhibit.id).title,
-            published=exhibit.published or (() if exhibit.id in study.titles else published(exhibit.id)),
+            title=exhibit.title or exhibit_entry(exhibit.id).title,
+            published=exhibit.published or (published(exhibit.id) if STUDIES.is_ours(name) else ()),
             provenance=provenance,
             findings=number_names((*(j.finding for j in judged), *exhibit.findings)),
             caveats=(*simulated_caveat(facility), *exhibit.caveats),
@@ -265,17 +240,6 @@ def _cached(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Exhi
 def _cache(snapshot: Snapshot, exhibit_id: str, provenance: Provenance, exhibit: Exhibit | None) -> None:
     """Store a result, or that the study made none, and discard the oldest ones."""
     file = _cache_file(snapshot, exhibit_id, provenance)
-    try:
-        with (
-            layout.lake_directory(snapshot.root) as lake,
-            lake.inside("exhibits", mode=0o750, keep=0o775, shared=True) as exhibits,
-            exhibits.inside(file.parent.name, mode=0o750, keep=0o775, shared=True) as folder,
-        ):
-            folder.replace(file.name, json.dumps(to_jsonable(exhibit)).encode(), 0o640)
-            # Results of older table versions are useless: discard the oldest.
-            names = [name for name in folder.names() if name.endswith(".json")]
-            age = {name: os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mtime_ns for name in names}
-            for old in sorted(names, key=age.__getitem__)[:-_MOST_CACHED]:
-                folder.discard(old)
-    except (OSError, UnsafePlace):
-        return  # a read-only lake works without a cache
+    data = json.dumps(to_jsonable(exhibit)).encode()
+    # Results of older table versions are useless: the oldest are discarded.
+    store_newest(snapshot.root, ("exhibits", exhibit_id), file.name, data, "*.json", _MOST_CACHED)

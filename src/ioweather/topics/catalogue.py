@@ -1,5 +1,5 @@
-"""Every question and every study, by name; also those of other packages, by entry points `ioweather.questions` and
-`ioweather.studies`.
+"""Every question and every study, by name; then those of other packages, by entry points of the groups
+`ioweather.questions` and `ioweather.studies`.
 
 One line adds a question. Its text for `ioweather --help` is here, so that the list loads no question. A study is
 registered where it is written: the papers' files name the study of each exhibit, and it is a module-level `Study` in a
@@ -8,11 +8,9 @@ module of `ioweather.studies.PAPER`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ioweather.core.papers import exhibits
 from ioweather.core.registry import Catalogue
@@ -33,8 +31,7 @@ TITLES: Final = {
     "relieve": "List the files to move off a busy OST.",
     "runs": "List the newest, slowest or largest runs.",
     "storage": "Show the activity of file systems, a server or a target.",
-    "stripe": "Recommend a stripe count for a file.",
-    "triage": "List the programs where a fix saves the most time, and recent fixes.",
+    "triage": "List the programs where a fix saves the most time.",
     "what_if": "Estimate the I/O time of other runs without a job.",
     "who": "Show which jobs and users slowed others, and who does the most I/O.",
     "why": "Was it my job or the storage system?",
@@ -48,53 +45,31 @@ _PLACES: Final = {
     "relieve": "planning.relieve:QUESTION",
     "runs": "diagnosis.list_jobs:QUESTION",
     "storage": "diagnosis.file_systems:QUESTION",
-    "stripe": "planning.transfers:STRIPE",
     "what_if": "diagnosis.who:WHAT_IF",
 }
-
-
-def _fault(kind: str) -> Callable[[str, Any], str]:
-    """A check of plug-ins: returns why an object is not a question or a study, or '' if it is one."""
-
-    def why_not(name: str, found: Any) -> str:
-        """Why an object cannot be this kind of topic; empty if it can."""
-        if type(found).__name__ != kind or found.name != name:
-            return f"it is not an ioweather.core.contracts.{kind} named {name!r}"
-        exhibits = getattr(found, "exhibits", ())
-        if any(each.partition(".")[0] in _papers_by_study().values() for each in exhibits):
-            return "its exhibit id belongs to a paper of ioweather"
-        is_described = set(exhibits) <= set(found.titles) if kind == "Study" else found.help
-        return "" if is_described else "it has no description (`titles` of a study, `help` of a question)"
-
-    return why_not
 
 
 QUESTIONS: Catalogue[Question] = Catalogue(
     "question",
     {name: f"ioweather.{_PLACES.get(name, f'diagnosis.{name}:QUESTION')}" for name in TITLES},
     group="ioweather.questions",
-    fault=_fault("Question"),
 )
 
 
-class StudyCatalogue(Catalogue["Study"]):
-    """Our studies, loaded a paper at a time; then those of other packages."""
+class _Studies(Catalogue["Study"]):
+    """Our studies, loaded a paper at a time."""
 
-    def __getitem__(self, name: str) -> Study:
-        if self.is_ours(name) and name not in self._loaded:
-            paper = self._places[name]
-            package = import_module(f"ioweather.studies.{paper}")
-            parts = iter_modules(getattr(package, "__path__", ()))
-            modules = [package, *(import_module(f"{package.__name__}.{part.name}") for part in parts)]
-            found = [each for module in modules for each in vars(module).values() if type(each).__name__ == "Study"]
-            self._loaded.update({study.name: study for study in found})
-        return super().__getitem__(name)
+    def _load(self, name: str, place: str) -> Study:
+        package = import_module(f"ioweather.studies.{place}")
+        parts = iter_modules(getattr(package, "__path__", ()))
+        modules = [package, *(import_module(f"{package.__name__}.{part.name}") for part in parts)]
+        found = [each for module in modules for each in vars(module).values() if type(each).__name__ == "Study"]
+        self._loaded.update({study.name: study for study in found})
+        return self._loaded[name]
 
 
-@cache
-def _papers_by_study() -> dict[str, str]:
-    """The paper of each of our studies."""
-    return dict(sorted({entry.study: entry.paper for entry in exhibits()}.items()))
-
-
-STUDIES: Final = StudyCatalogue("study", _papers_by_study, group="ioweather.studies", fault=_fault("Study"))
+STUDIES: Final = _Studies(
+    "study",
+    lambda: dict(sorted({entry.study: entry.paper for entry in exhibits()}.items())),
+    group="ioweather.studies",
+)

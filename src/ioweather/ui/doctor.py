@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ioweather.agent.command import Check, check_agent, check_programs, check_python, check_sources
-from ioweather.agent.status import STATUS_FILE, find_problems, read_status, remote_agents
+from ioweather.agent.status import find_problems, read_status, remote_agents
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.facility import load_facility
 from ioweather.core.safe_files import default_lake_dir, default_spool_dir
@@ -52,7 +52,6 @@ def examine(lake_dir: str | None = None, *spools: Path) -> list[Check]:
         check_programs,
         lambda: check_sources(load_facility(layout.facility_file(root))),
         *(partial(_agent, place, root if has_lake and not spools else None) for place in places),
-        lambda: _agents_clocks(places),
     ]
     if has_lake:
         steps += [lambda: _lake(root), lambda: _contents(open_lake(root)), lambda: _future_rows(open_lake(root))]
@@ -148,7 +147,7 @@ def _queue(root: Path) -> Iterator[Check]:
 
 
 def _lake(root: Path) -> Iterator[Check]:
-    """The directory of the lake: space, commits of racing writers, its clock, its files."""
+    """The directory of the lake: space, commits of racing writers, its files."""
     free = shutil.disk_usage(root).free
     yield Check("lake", "ok", f"{root}, {open_lake(root).facility.name}")
     trouble = f"only {format_bytes(free)} free" if free <= GIB else ""
@@ -157,21 +156,6 @@ def _lake(root: Path) -> Iterator[Check]:
         yield Check("commits", "note", "only you can read this lake")
         return
     yield _exclusive_names(root)
-    # How far the clock here is from that of the lake's file system: a new file is stamped by it; on a shared one, by
-    # its server's clock.
-    name = f".doctor-{secrets.token_hex(8)}"
-    with layout.lake_directory(root) as folder, os.fdopen(folder.create(name), "wb") as file:
-        try:
-            before = now_ns()
-            file.write(b"x")
-            file.flush()
-            os.fsync(file.fileno())
-            stamped, after = os.fstat(file.fileno()).st_mtime_ns, now_ns()
-        finally:
-            folder.unlink(name)
-    apart = max(before - stamped, stamped - after, 0) / NS
-    text = f"{format_seconds(apart)} off the clock of the lake's file system" if apart > _CLOCKS_APART_SECONDS else ""
-    yield _verdict("clock here", text, _NTP, "agrees with the clock of the lake's file system")
     checked = last_check(root)
     if checked is not None and checked["damaged"]:
         text = f"{len(checked['damaged'])} were damaged on {utc_day(checked['checked_ns'])}"
@@ -242,18 +226,6 @@ def _contents(lake: Lake) -> Iterator[Check]:
     trouble = f"{len(unmapped)} not mapped to a file system: {shown}" if unmapped else ""
     fix = "ioweather facility check, then edit facility.toml"
     yield _verdict("names", trouble, fix, "every name in the data is mapped", "note")
-
-
-def _agents_clocks(spools: Sequence[Path]) -> Iterator[Check]:
-    """An agent writes its time into a file every second, and the file system stamps that file."""
-    for spool in spools:
-        try:
-            status, stamped = read_status(spool), (spool / STATUS_FILE).stat().st_mtime_ns
-        except (DataUnavailable, OSError):
-            continue
-        seconds = (status.written_ns - stamped) / NS
-        if abs(seconds) > _CLOCKS_APART_SECONDS:
-            yield Check("clocks", "problem", f"{status.host} is {_offset(seconds)} its spool's file system", _NTP)
 
 
 def _future_rows(lake: Lake) -> Iterator[Check]:

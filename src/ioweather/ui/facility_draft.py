@@ -37,14 +37,14 @@ _SERVED: Final = ("ost", "oss", "mdt", "mds")
 
 @dataclass
 class _Draft:
-    """What a section [filesystem.NAME] will contain; `speed` is its line of the peak."""
+    """What a section [filesystem.NAME] will contain."""
 
     kind: str | None = None
     lustre: list[str] = field(default_factory=list)
     mounts: list[str] = field(default_factory=list)
     devices: list[str] = field(default_factory=list)
     servers: dict[str, list[str]] = field(default_factory=dict)
-    speed: str = ""
+    peak: str = "# peak_bytes_per_s = 48e9       # nominal peak, for load as a share of it"
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def draft_facility(snapshot: Snapshot, mounts: Iterable[Mount] = (), *, name: st
     disks = sorted(system for system, kind in kinds.items() if kind == "device" and not _STACKED.search(system))
     for system, own in _disks_of(snapshot, disks).items():
         found.setdefault(system, _Draft()).devices = _patterns(own)
-    _add_speeds(snapshot, found)
+    _add_peaks(snapshot, found)
     sections = [_section(key, draft) for key, draft in found.items()]
     if not sections:
         example = _section("scratch", _Draft("lustre", ["scratch"], ["/scratch"]))
@@ -176,37 +176,27 @@ def _disks_of(snapshot: Snapshot, disks: list[str]) -> dict[str, list[str]]:
     return found
 
 
-def _add_speeds(snapshot: Snapshot, found: Mapping[str, _Draft]) -> None:
-    """Set the peak from benchmarks; without one, note the highest hour so far, which is no limit."""
-    fastest = _benchmarked(snapshot, {name: draft.mounts for name, draft in found.items() if draft.kind})
+def _add_peaks(snapshot: Snapshot, found: Mapping[str, _Draft]) -> None:
+    """Set the peak to the fastest phase of a benchmark that ran there, or anywhere if there is only one file system.
+
+    Without a benchmark, a comment proposes the highest hour so far: samples above a peak count as errors.
+    """
+    ran = measured_operations(snapshot.frame("benchmarks")) if snapshot.pinned["benchmarks"].uris else ()
+    fastest: dict[str, tuple[float, str]] = {}
+    for measured in ran:
+        paths = re.findall(r"/[^\s=,'\"]*", str(measured.parameters.get("command") or ""))
+        mounted = [name for name, own in found.items() if own.kind]
+        here = [name for name in mounted if any(is_inside(p, mount) for p in paths for mount in found[name].mounts)]
+        for name in here[:1] or (mounted if len(mounted) == 1 else []):
+            fastest[name] = max(fastest.get(name, (0.0, "")), (measured.bytes_per_s, measured.tool.upper()))
     for name, draft in found.items():
         if name in fastest:
             rate, tool = fastest[name]
-            draft.speed = f"peak_bytes_per_s = {rate:.4g}  # the fastest phase of {tool}: {format_bytes(rate)}/s"
-            continue
-        highest = _highest_hour(snapshot, name) if draft.lustre else None
-        if highest is not None:
+            draft.peak = f"peak_bytes_per_s = {rate:.4g}  # the fastest phase of {tool}: {format_bytes(rate)}/s"
+        elif draft.lustre and (highest := _highest_hour(snapshot, name)):
             rate, start_ns = highest
-            draft.speed = (
-                f"highest_bytes_per_s = {rate:.4g}  # the highest hour so far ({format_time_ns(start_ns)}), not a "
-                "limit.\n# peak_bytes_per_s = 48e9       # nominal peak, if known: for load as a share of it"
-            )
-
-
-def _benchmarked(snapshot: Snapshot, mounts: Mapping[str, list[str]]) -> dict[str, tuple[float, str]]:
-    """By file system, the fastest phase of a benchmark that ran there, as its command says; if there is only one file
-    system, of any."""
-    if not snapshot.pinned["benchmarks"].uris:
-        return {}
-    found: dict[str, tuple[float, str]] = {}
-    for measured in measured_operations(snapshot.frame("benchmarks")):
-        paths = re.findall(r"/[^\s=,'\"]*", str(measured.parameters.get("command") or ""))
-        names = [name for name, own in mounts.items() if any(is_inside(p, mount) for p in paths for mount in own)]
-        if not names and len(mounts) == 1:
-            names = [*mounts]
-        for name in names[:1]:
-            found[name] = max(found.get(name, (0.0, "")), (measured.bytes_per_s, measured.tool.upper()))
-    return found
+            when = f"the highest hour so far ({format_time_ns(start_ns)})"
+            draft.peak = f"# peak_bytes_per_s = {rate:.4g}  # {when}; replace it by the nominal peak"
 
 
 def _highest_hour(snapshot: Snapshot, system: str) -> tuple[float, int] | None:
@@ -219,11 +209,10 @@ def _highest_hour(snapshot: Snapshot, system: str) -> tuple[float, int] | None:
     kind = traffic_kind(snapshot, {"filesystem": filesystem})
     rows = grid.rollup(snapshot.selection(filesystem, kind, TRAFFIC, HOUR_NS, period_ns=period), TRAFFIC)
     starts, places = np.unique(rows.ints("start_ns"), return_inverse=True)
-    if not len(starts):
-        return None
     moved = np.bincount(places, np.nan_to_num(rows.floats("value")), len(starts))
-    highest = int(np.argmax(moved))
-    return (float(moved[highest]) / 3600, int(starts[highest])) if moved[highest] > 0 else None
+    if not moved.any():
+        return None
+    return float(moved.max()) / 3600, int(starts[np.argmax(moved)])
 
 
 def _section(name: str, draft: _Draft) -> str:
@@ -236,7 +225,7 @@ def _section(name: str, draft: _Draft) -> str:
     if draft.mounts:
         text = f"# probes = {json.dumps([draft.mounts[0].rstrip('/') + '/.weather'])}"
         lines += [text.ljust(32) + "# directories that agents may write to and probe"]
-    lines += draft.speed.splitlines() or ["# peak_bytes_per_s = 48e9       # nominal peak, for load as a share of it"]
+    lines += [draft.peak]
     lines += [f"servers.{_toml_key(server)} = {json.dumps(own)}" for server, own in sorted(draft.servers.items())]
     if draft.lustre and not draft.servers:
         lines += [f'# servers.oss001 = ["{name}-OST0000", "{name}-OST0001"]    # targets (globs) of a server']
@@ -300,7 +289,6 @@ def check_mapping(
                 "servers": len({*own, *fs.servers}),
                 "targets": sum(map(len, own.values())),
                 "peak_bytes_per_s": fs.peak_bytes_per_s,
-                "highest_bytes_per_s": fs.highest_bytes_per_s,
                 "probes": list(fs.probes),
             }
         )
@@ -341,9 +329,8 @@ def mapping_lines(
         parts.append(f"mounts {', '.join(each['mounts'])}" if each["mounts"] else "no mounts")
         if each["servers"]:
             parts.append(f"{each['targets']} targets on {each['servers']} servers")
-        peak, highest = each["peak_bytes_per_s"], each["highest_bytes_per_s"]
-        if peak or highest:
-            parts.append(f"{'peak' if peak else 'highest hour'} {format_bytes(peak or highest)}/s")
+        if each["peak_bytes_per_s"]:
+            parts.append(f"peak {format_bytes(each['peak_bytes_per_s'])}/s")
         if each["probes"]:
             parts.append(f"probed at {', '.join(each['probes'])}")
         yield f"  {each['name']}: {'; '.join(parts)}"

@@ -1,4 +1,4 @@
-"""The demonstration, and what `ioweather up` runs."""
+"""The demonstration, systemd units, and what `ioweather up` runs."""
 
 from __future__ import annotations
 
@@ -233,47 +233,34 @@ class Child:
         self._said.close()
 
 
-@dataclass(frozen=True)
-class Here:
-    """What `up` runs: children that measure, their spools, and the `maker` of the demonstration."""
+class Here(NamedTuple):
+    """What `up` runs: children that measure a directory, and the spool of its probe."""
 
     target: Path
-    lake: Path
-    demo: Path
-    spools: tuple[Path, ...]
-    children: tuple[Child, ...]
-    maker: Child | None
-
-    def complaints(self) -> list[str]:
-        return [text for child in self.children if (text := child.complaint())]
-
-    def demo_is_coming(self) -> bool:
-        return self.maker is not None and self.maker.process.poll() is None
+    spool: Path
+    children: Sequence[Child]
 
 
 @contextmanager
-def measuring(lake: Path, demo: Path, target: Path | None = None, *, with_demo: bool = True) -> Iterator[Here]:
-    """Run probes and the demonstration for as long as the block lasts; then stop them and remove their files."""
+def measuring(lake: Path, demo: Path, target: Path | None = None) -> Iterator[Here]:
+    """Run probes for as long as the block lasts, and make the demonstration; then stop them and remove their files."""
     place = target.absolute() if target is not None else writable_place()
     # The default spool, so that `ioweather now` finds it; another one next to it if an agent uses that.
     usual = default_spool_dir()
     try:
         taken = not read_status(usual).is_stale(now_ns())
-    except (DataUnavailable, IoweatherError):
+    except IoweatherError:
         taken = False
     own = usual.with_name(f"{usual.name}-up") if taken else usual
-    probe_spool, block_spool = own, usual.with_name(f"{usual.name}-up-block")
+    block_spool = usual.with_name(f"{usual.name}-up-block")
     children = [
-        Child("probe", ("probe", str(place), *PROBE_OPTIONS, "--lake", str(lake), "--spool", str(probe_spool))),
+        Child("probe", ("probe", str(place), *PROBE_OPTIONS, "--lake", str(lake), "--spool", str(own))),
         Child("block devices", ("agent", "run", "block", "--lake", str(lake), "--spool", str(block_spool))),
     ]
-    maker = None
-    if with_demo and not layout.is_lake(demo):
-        # The demonstration computes for half a minute: it must not be what the probe sees.
-        maker = Child("demonstration", ("demo", "--out", str(demo)), niceness=19)
-        children.append(maker)
+    if not layout.is_lake(demo):  # it computes for half a minute: the probe must not notice
+        children.append(Child("demonstration", ("demo", "--out", str(demo)), niceness=19))
     try:
-        yield Here(place, lake, demo, (probe_spool,), tuple(children), maker)
+        yield Here(place, own, children)
     finally:
         for child in children:
             child.ask_to_stop()

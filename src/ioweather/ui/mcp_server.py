@@ -25,12 +25,11 @@ from starlette.types import Receive, Scope, Send
 
 from ioweather._version import __version__
 from ioweather.core.contracts import Param, Question
-from ioweather.core.errors import AccessDenied, IoweatherError, UsageError
+from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.results import Answer, Exhibit, result_json
 from ioweather.topics.catalogue import QUESTIONS, TITLES
-from ioweather.ui.web import MAIN
-from ioweather.ui.web.facilities import Facilities
 from ioweather.ui.web.queries import listed_exhibits
+from ioweather.ui.web.served_lake import ServedLake
 from ioweather.ui.web.visible import View, own_view, period_of, public_view
 
 PATH: Final = "/mcp"
@@ -114,7 +113,7 @@ def _call_by_name(view: View, name: str, typed: dict[str, Any]) -> dict[str, Any
     """The result of a tool as JSON data; errors are raised."""
     if name == "sql":
         if view.owner is not None or not view.sees_sql:
-            raise AccessDenied("SQL is available only to facility operators.")
+            raise IoweatherError("SQL is available only to facility operators.", kind="AccessDenied")
         found = view.lake.sql(str(typed["query"]), rows=_MOST_ROWS, seconds=_MOST_SECONDS)
         return {"columns": list(found.columns), "rows": [list(row) for row in found.rows], "truncated": found.truncated}
     if name == "list_exhibits":
@@ -173,10 +172,10 @@ def create_server(view_of: ViewOf, *, with_sql: bool) -> Server[Any]:
 
 def serve_stdio(lake: Path, spools: tuple[Path, ...]) -> None:
     """Answer one client on standard input and output until it closes them."""
-    facilities = Facilities({MAIN: lake}, spools)
+    served = ServedLake(lake, spools)
 
     async def view_of(_: Context, __: bool) -> View:
-        return View(facilities, MAIN, None)
+        return View(served, None)
 
     async def run() -> None:
         server = create_server(view_of, with_sql=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from ioweather.lake.lake import Lake
 from ioweather.ui.charts.page import exhibit_html
 from ioweather.ui.charts.render import Column, exhibit_figure
 
-# Result tables as text for papers and wikis: LaTeX, Markdown and CSV.
+# Result tables as text: LaTeX and CSV.
 
 _TEX: Final = {
     "\\": r"\textbackslash{}",
@@ -127,33 +126,11 @@ def _escape_latex(text: str, *, breaks: bool = False) -> str:
     return "".join(escaped)
 
 
-def to_markdown(tables: Sequence[ResultTable], origin: str) -> str:
-    """Each table as Markdown below its title; numbers are right-aligned."""
-    parts = [f"{origin}\n" if origin else ""]
-    for table in tables:
-        head, *rows = _format_rows(table)
-        sides = ["---:" if _is_number(table, i) else "---" for i in range(len(head))]
-        lines = [f"| {' | '.join(map(_escape_markdown, cells))} |" for cells in (head, sides, *rows)]
-        parts.append("\n".join(filter(None, [f"**{table.title}**\n" if table.title else "", *lines])) + "\n")
-    return "\n".join(filter(None, parts))
-
-
-def _escape_markdown(text: str) -> str:
-    return re.sub(r"([|*_`<\\])", r"\\\1", text) if set(text) - set("-: ") else text
-
-
 def to_csv_text(tables: Sequence[ResultTable], origin: str) -> str:
     """Plain numbers, one table after the other, each under its own header; a program has no use for the origin."""
     return "\n".join(
         csv_text([column.name for column in table.columns], table.rows, for_spreadsheets=True) for table in tables
     )
-
-
-def _format_rows(table: ResultTable) -> list[list[str]]:
-    """Return the headings, then the cells of each row as texts."""
-    units = [column.unit for column in table.columns]
-    rows = [[format_value(cell, unit) for cell, unit in zip(row, units, strict=True)] for row in table.rows]
-    return [[column.heading for column in table.columns], *rows]
 
 
 def _is_number(table: ResultTable, place: int) -> bool:
@@ -162,7 +139,6 @@ def _is_number(table: ResultTable, place: int) -> bool:
 
 FORMS: Final[Mapping[str, Callable[[Sequence[ResultTable], str], str]]] = {
     ".tex": to_latex,
-    ".md": to_markdown,
     ".csv": to_csv_text,
 }
 
@@ -183,6 +159,14 @@ def origin_of(lake: Lake, exhibit: Exhibit, period_ns: Period = ALL_TIME) -> str
     return f"{facility.name}{simulated}, {exhibit.id}{when}, ioweather {__version__}"
 
 
+def tables_of(exhibit: Exhibit) -> list[ResultTable]:
+    """The tables of an exhibit, or its estimates; then the comparison with the paper."""
+    compared = comparison_table(exhibit)
+    own = [table for table in exhibit.tables if table.rows]
+    own = own or list(estimate_table(exhibit.estimates, len(exhibit.estimates)))
+    return [*own, *([compared] if compared else [])]
+
+
 def write_exhibit(exhibit: Exhibit, out: Path, *, origin: str = "", column: Column | None = None) -> None:
     """Write an exhibit as its ending says; `origin` is printed with figures and tables. `column`: the width of a figure
     in a printed paper."""
@@ -194,10 +178,7 @@ def write_exhibit(exhibit: Exhibit, out: Path, *, origin: str = "", column: Colu
     elif ending == ".html":
         data = exhibit_html(exhibit).encode()
     elif ending in FORMS:
-        compared = comparison_table(exhibit)
-        own = [table for table in exhibit.tables if table.rows]
-        own = own or list(estimate_table(exhibit.estimates, len(exhibit.estimates)))
-        tables = [*own, *([compared] if compared else [])]
+        tables = tables_of(exhibit)
         if not tables:
             raise UsageError(f"{exhibit.id} has no table.", hint="Write it as .svg, .png or .pdf.")
         paper = PAPERS.get(exhibit.id.partition(".")[0])
@@ -208,7 +189,7 @@ def write_exhibit(exhibit: Exhibit, out: Path, *, origin: str = "", column: Colu
     else:
         if not exhibit.charts:
             raise UsageError(
-                f"{exhibit.id} is a table and has no figure.", hint="Write it as .tex, .md, .csv, .html or .json."
+                f"{exhibit.id} is a table and has no figure.", hint="Write it as .tex, .csv, .html or .json."
             )
         form = cast(Literal["svg", "png", "pdf"], ending[1:])
         data = exhibit_figure(exhibit, form, origin=origin, column=column)

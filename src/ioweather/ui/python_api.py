@@ -14,11 +14,12 @@ from ioweather.core.contracts import Param, Question, ReadContext
 from ioweather.core.errors import UsageError
 from ioweather.core.results import Answer, Exhibit, ResultColumn, ResultTable
 from ioweather.core.units import parse_duration_ns, parse_time_ns, zone_named
-from ioweather.ingestion.ingest import IngestReport, ingest_server, is_address, server_at
+from ioweather.ingestion.ingest import IngestReport, ingest_server, is_address
 from ioweather.ingestion.ingest import ingest as ingest_files
 from ioweather.ingestion.mappings import own_mapping, read_select_text
 from ioweather.lake.lake import Lake, lake_at
 from ioweather.lake.sandbox import SqlResult
+from ioweather.readers.prometheus.server import PrometheusServer
 from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import for_days, preset_named
@@ -78,7 +79,7 @@ def ingest(
     into = (table, read_select_text(Path(select))) if table and select else None
     report = ingest_files(opened, files, context=context, source=source, select=into)
     for address in addresses:
-        report.add(ingest_server(opened, server_at(address, context), start_ns=context.start_ns))
+        report.add(ingest_server(opened, PrometheusServer.from_url(address), context))
     return report
 
 
@@ -131,20 +132,12 @@ def simulate_facility(
     return ingest_simulated(made, Path(out) / "lake")
 
 
-def write_report(
-    out: str | os.PathLike[str],
-    lake: AnyLake = None,
-    *,
-    audience: write.Audience = "science",
-    anonymous: bool = False,
-) -> Path:
-    """Write a report as one self-contained HTML or PDF file and return its path.
+def write_report(out: str | os.PathLike[str], lake: AnyLake = None, *, audience: write.Audience = "science") -> Path:
+    """Write a report as one self-contained HTML file and return its path.
 
     `audience`: "director" is one page, "operator" adds a second page, and "science" adds all exhibits.
-
-    `anonymous` replaces users, projects, programs, hosts and paths with aliases.
     """
-    write.write_report(lake_at(lake), Path(out), audience=audience, anonymous=anonymous)
+    write.write_report(lake_at(lake), Path(out), audience=audience)
     return Path(out)
 
 

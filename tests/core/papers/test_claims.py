@@ -9,10 +9,10 @@ import pytest
 
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import exhibit_entry, published
-from ioweather.core.papers.claim_tests import Claim, claim_of, claims, judge_claim
+from ioweather.core.papers.claim_tests import _Claim, claim_of, claims, judge_claim
 from ioweather.core.results import Estimate
 
-CLAIM = Claim(
+CLAIM = _Claim(
     "pat19.x", "pat19", "more is read", "no more is read", "Section 3", "pat19.fig3", "read_over_written", "factor",
     above=1.0,
 )  # fmt: skip
@@ -22,7 +22,7 @@ def estimate(low: float | None, high: float | None, value: float = 1.5, n: int =
     return Estimate(CLAIM.estimate, value, "factor", low, high, 0.9 if low is not None else None, n, "bootstrap")
 
 
-def stands(claim: Claim, *given: Estimate) -> str:
+def stands(claim: _Claim, *given: Estimate) -> str:
     return judge_claim(claim, {e.name: e for e in given}).standing
 
 

@@ -8,12 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ioweather.core.facility import Facility, FileSystem
+from ioweather.core.facility import Facility, _FileSystem
 from ioweather.core.units import MIB
 from ioweather.job_io.advisor.advise import Advised, advice_facts, advise
 from ioweather.job_io.advisor.expected_savings import Advice, Saving
 from ioweather.job_io.advisor.profile import profile_of
-from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.view import view_of_log
 from ioweather.lake.lake import open_lake
 from ioweather.readers.darshan.writer import new_records, write_log
@@ -50,7 +49,7 @@ def test_the_costliest_comes_first(tmp_path):
 def test_the_facility_sets_ceiling_and_rates(tmp_path):
     rows = [own(0, **requests("WRITE", 256, 4 * MIB, 20.0))]
     view = view_of(tmp_path / "a.darshan", {"POSIX": rows})
-    scratch = FileSystem("scratch", mounts=("/scratch",), peak_bytes_per_s=102.4 * MIB)
+    scratch = _FileSystem("scratch", mounts=("/scratch",), peak_bytes_per_s=102.4 * MIB)
     slow = replace(view, facility=Facility(filesystems=(scratch,)))
     # 1 GiB takes 10 s at the peak: more than a quarter of what one process needed.
     assert next(a for a in advise(slow).patterns if a.name == "rank_zero").model_seconds == pytest.approx(10.0)
@@ -120,7 +119,7 @@ def test_no_advice_claims_more_than_the_io_took(tmp_path, seed):
         modules[module] = made
     path = tmp_path / "odd.darshan"
     write_log(path, JOB, modules, {i: f"/scratch/{i}" for i in range(1, 6)})
-    check_bounds(advise(view_of_log(path, "keep", SCREEN)))
+    check_bounds(advise(view_of_log(path, "keep")))
 
 
 @pytest.mark.parametrize("every", [15, pytest.param(1, marks=pytest.mark.slow)])
@@ -128,7 +127,7 @@ def test_sample_logs_are_advised(samples, every):
     logs = sorted(path for path in samples.rglob("*.darshan*") if path.is_file() and "id25476_" not in path.name)
     assert len(logs) >= 100
     for path in logs[::every]:
-        check_bounds(advise(view_of_log(path, "keep", SCREEN)))
+        check_bounds(advise(view_of_log(path, "keep")))
 
 
 def small_writes_model(path, **more):
@@ -153,11 +152,11 @@ def test_writes_to_memory_promise_their_system_calls(tmp_path):
 
 
 def test_a_change_never_tried_comes_last_and_is_said_as_such(tmp_path):
-    """Uneven targets have no pair; few stripes have only one."""
-    untried = replace(advice("uneven_targets", 0.0, "layout"), saving=Saving(0.0, 0.0, 30.0, 0, 0, tried=False))
+    """Few stripes have no pair."""
+    untried = replace(advice("striping", 0.0, "layout"), saving=Saving(0.0, 0.0, 30.0, 0, 0, tried=False))
     assert untried.stated_seconds == 30.0
     advised = Advised((advice("small_requests", 5.0), replace(untried, dimension="imbalance")), 40.0, 100.0, 1.0)
     assert advised.together_seconds == 5.0
     group = advice_facts(advised)[0]
-    assert next(fact.value for fact in group.facts if fact.name == "uneven_targets") == "up to 30 s"
-    assert "such change has been measured" in next(f.note for f in group.facts if f.name == "uneven_targets_interval")
+    assert next(fact.value for fact in group.facts if fact.name == "striping") == "up to 30 s"
+    assert "such change has been measured" in next(f.note for f in group.facts if f.name == "striping_interval")

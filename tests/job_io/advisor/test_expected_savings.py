@@ -14,8 +14,8 @@ from ioweather.job_io.advisor.expected_savings import (
     FEWEST_PAIRS,
     MeasuredChange,
     conformal,
-    expected_saving,
     record,
+    record_on,
     saving_from_pairs,
 )
 
@@ -57,8 +57,8 @@ def test_what_was_never_tried_promises_nothing():
 
 
 def test_pairs_on_other_storage_say_nothing():
-    assert not expected_saving("small_requests", "requests", None, 8.0, 20.0, 1e6).tried
-    assert expected_saving("small_requests", "requests", "local", 8.0, 20.0, 1e6).tried
+    assert not saving_from_pairs(record_on(None), "small_requests", "requests", 8.0, 20.0, 1e6).tried
+    assert saving_from_pairs(record_on("local"), "small_requests", "requests", 8.0, 20.0, 1e6).tried
 
 
 def test_three_of_four_changes_saved_what_is_promised():
@@ -96,6 +96,6 @@ def test_changes_that_saved_hardly_anything_are_up_to_the_model():
 @pytest.mark.parametrize("modelled", [0.0, 1e-9, 3.0, 1e9])
 def test_no_promise_leaves_its_bounds(modelled):
     for rule in RULES:
-        saving = expected_saving(rule.name, rule.part, "parallel", min(modelled, 100.0), 100.0, 1e6)
+        saving = saving_from_pairs(record_on("parallel"), rule.name, rule.part, min(modelled, 100.0), 100.0, 1e6)
         assert 0.0 <= saving.low <= saving.seconds <= saving.high <= 100.0
         assert saving.high == 0.0 or modelled > 0

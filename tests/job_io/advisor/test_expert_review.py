@@ -11,7 +11,6 @@ from ioweather.core.results import Answer
 from ioweather.job_io.advisor.advise import advise, advised_answer
 from ioweather.job_io.advisor.parallel_rules import _measure_overlap
 from ioweather.job_io.advisor.profile import profile_of
-from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.outcomes import JobOutcome
 from ioweather.job_io.summary import describe_filesystem, job_answer
 from ioweather.job_io.view import view_of_log
@@ -109,4 +108,4 @@ def test_files_of_mpi_itself_are_not_the_jobs(tmp_path):
     made["id"], made["POSIX_OPENS"] = np.arange(1, 6), 1
     path = tmp_path / "a.darshan"
     write_log(path, JOB, {"POSIX": made}, dict(enumerate(names, 1)))
-    assert view_of_log(path, "keep", SCREEN).row()["file_count"] == 2
+    assert view_of_log(path, "keep").row()["file_count"] == 2

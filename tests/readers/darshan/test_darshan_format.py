@@ -16,7 +16,8 @@ import textwrap
 import pytest
 
 from darshan_logs import LogParts, record
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UnsupportedVersion
+from error_kinds import source_error
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.readers.darshan.darshan_reader import read_log
 from ioweather.readers.darshan.format import FIXED, fixed_dtype
 
@@ -124,7 +125,7 @@ def test_every_module_in_a_log(log_parts, fixed_record, module, version, order):
 
 @pytest.mark.parametrize("module", ["POSIX", "MPI-IO", "STDIO"])
 def test_an_unknown_version_of_an_essential_module_is_refused(log_parts, module):
-    with pytest.raises(UnsupportedVersion, match=f"The {module} module has version 9"):
+    with source_error("UnsupportedVersion", match=f"The {module} module has version 9"):
         read_log(log_parts(modules=[(module, 9, [b"\0" * 704])]).build())
 
 
@@ -291,7 +292,7 @@ def test_a_job_that_cannot_be_is_refused(log_parts, changes):
 
 def test_versions_that_are_not_read(log_parts):
     data = log_parts().build()
-    with pytest.raises(UnsupportedVersion, match=r"supported versions: 3\.00, 3\.10, 3\.20, 3\.21, 3\.41"):
+    with source_error("UnsupportedVersion", match=r"supported versions: 3\.00, 3\.10, 3\.20, 3\.21, 3\.41"):
         read_log(b"3.99\0\0\0\0" + data[8:])
     with pytest.raises(CorruptInput, match="magic"):
         read_log(data[:8] + b"\0" * 8 + data[16:])
@@ -306,10 +307,10 @@ def test_no_beginning_of_a_log_is_taken_for_a_log(log_parts, fixed_record, versi
     data = log_parts(version=version, compression=compression, modules=modules).build()
     read_log(data)
     for length in range(len(data)):
-        with pytest.raises((TruncatedInput, EmptyInput, SourceError)) as caught:
+        with pytest.raises(SourceError) as caught:
             read_log(data[:length])
         if length >= 8:
-            assert isinstance(caught.value, TruncatedInput)
+            assert caught.value.kind == "TruncatedInput"
     with pytest.raises(CorruptInput, match="outside all regions"):
         read_log(data + b"\0")
 
@@ -335,19 +336,19 @@ def test_regions_that_overlap_leave_gaps_or_pass_the_end(parts):
     data = parts.build()
     offset, length = place(data, POSIX_AT)
     names = place(data, NAME_MAP_AT)
-    for broken, error in [
-        (edited(data, POSIX_AT, offset - 1, length + 1), CorruptInput),
-        (edited(data, POSIX_AT, offset + 1, length - 1), CorruptInput),
-        (edited(data, POSIX_AT, offset, length - 1), CorruptInput),
-        (edited(data, POSIX_AT, offset, length + 1), TruncatedInput),
-        (edited(data, POSIX_AT, offset, 2**63), TruncatedInput),
-        (edited(data, POSIX_AT, 2**63, length), CorruptInput),
-        (edited(data, POSIX_AT, *names), CorruptInput),
-        (edited(data, POSIX_AT, offset, 0), CorruptInput),
-        (edited(data, NAME_MAP_AT, 0, names[1]), CorruptInput),
-        (edited(data, NAME_MAP_AT, 1328, names[0] + names[1] - 1328), CorruptInput),
+    for broken, kind in [
+        (edited(data, POSIX_AT, offset - 1, length + 1), "CorruptInput"),
+        (edited(data, POSIX_AT, offset + 1, length - 1), "CorruptInput"),
+        (edited(data, POSIX_AT, offset, length - 1), "CorruptInput"),
+        (edited(data, POSIX_AT, offset, length + 1), "TruncatedInput"),
+        (edited(data, POSIX_AT, offset, 2**63), "TruncatedInput"),
+        (edited(data, POSIX_AT, 2**63, length), "CorruptInput"),
+        (edited(data, POSIX_AT, *names), "CorruptInput"),
+        (edited(data, POSIX_AT, offset, 0), "CorruptInput"),
+        (edited(data, NAME_MAP_AT, 0, names[1]), "CorruptInput"),
+        (edited(data, NAME_MAP_AT, 1328, names[0] + names[1] - 1328), "CorruptInput"),
     ]:
-        with pytest.raises(error):
+        with source_error(kind):
             read_log(broken)
 
 

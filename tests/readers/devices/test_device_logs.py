@@ -10,8 +10,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from error_kinds import source_error
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UndatedInput
+from ioweather.core.errors import SourceError
 from ioweather.core.tables import Quality
 from ioweather.readers.reader_catalogue import SOURCES
 
@@ -211,21 +212,21 @@ def test_doubled_backward_and_missing_samples(tmp_path: Path, read: Read, pick: 
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "message"),
+    ("text", "kind", "message"),
     [
-        (line(T0) + f"{T0 + SECOND} 8 0 sda 1 2 3 4 5\n", CorruptInput, "line 2"),
-        (line(T0) + f"{T0 + SECOND} 8 0 sda {'x ' * 17}\n", CorruptInput, "line 2"),
-        (line(T0) + "hello\n", CorruptInput, "line 2.*neither"),
-        (line(T0) + line("9999999999999999999"), CorruptInput, "line 2"),
-        (line(T0), TruncatedInput, "two snapshots"),
-        ("\n", EmptyInput, "no line"),
-        ("2026-11-15 07:05:55\n" + line(" "), UndatedInput, "line 1.*zone"),
+        (line(T0) + f"{T0 + SECOND} 8 0 sda 1 2 3 4 5\n", "CorruptInput", "line 2"),
+        (line(T0) + f"{T0 + SECOND} 8 0 sda {'x ' * 17}\n", "CorruptInput", "line 2"),
+        (line(T0) + "hello\n", "CorruptInput", "line 2.*neither"),
+        (line(T0) + line("9999999999999999999"), "CorruptInput", "line 2"),
+        (line(T0), "TruncatedInput", "two snapshots"),
+        ("\n", "EmptyInput", "no line"),
+        ("2026-11-15 07:05:55\n" + line(" "), "UndatedInput", "line 1.*zone"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, read: Read, text: str, error: type[Exception], message: str) -> None:
+def test_what_is_refused(tmp_path: Path, read: Read, text: str, kind: str, message: str) -> None:
     path = tmp_path / "log"
     path.write_text(text)
-    with pytest.raises(error, match=message):
+    with source_error(kind, match=message):
         read("diskstats", path)
 
 
@@ -267,19 +268,17 @@ def test_amounts_under_on(tmp_path: Path, read: Read, pick: Pick) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "message"),
+    ("text", "kind", "message"),
     [
-        (COLUMNS + LINES.replace(" 50 9\n", " 50\n"), CorruptInput, "line 2: expected 18 fields, found 17"),
-        (COLUMNS + LINES.replace("sdb 2 50", "sdb 2 full"), CorruptInput, r"line 2: .*'full'"),
-        (COLUMNS + LINES.replace("20261115", "today"), CorruptInput, "line 2"),
-        (COLUMNS + LINES.splitlines(keepends=True)[0], EmptyInput, "fewer than two samples"),
-        ("waiting for 1 second sample...\n", EmptyInput, "collectl"),
+        (COLUMNS + LINES.replace(" 50 9\n", " 50\n"), "CorruptInput", "line 2: expected 18 fields, found 17"),
+        (COLUMNS + LINES.replace("sdb 2 50", "sdb 2 full"), "CorruptInput", r"line 2: .*'full'"),
+        (COLUMNS + LINES.replace("20261115", "today"), "CorruptInput", "line 2"),
+        (COLUMNS + LINES.splitlines(keepends=True)[0], "EmptyInput", "fewer than two samples"),
+        ("waiting for 1 second sample...\n", "EmptyInput", "collectl"),
     ],
 )
-def test_what_is_refused_of_collectl(
-    tmp_path: Path, read: Read, text: str, error: type[Exception], message: str
-) -> None:
+def test_what_is_refused_of_collectl(tmp_path: Path, read: Read, text: str, kind: str, message: str) -> None:
     path = tmp_path / "tab"
     path.write_text(text)
-    with pytest.raises(error, match=message):
+    with source_error(kind, match=message):
         read("collectl", path, zone="UTC", host="h")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ioweather.core.errors import EmptyInput, UndatedInput
+from error_kinds import source_error
 
 START = 1794724336 * 10**9  # 2026-11-15 06:32:16 UTC
 SECOND = 10**9
@@ -73,10 +73,10 @@ def _with_a_second_report(path: Path, folder: Path) -> Path:
 
 
 def _check_sysstat_9_without_stamps(shared_data: Path, tmp_path: Path, read: Read, pick: Pick) -> None:
-    with pytest.raises(EmptyInput, match="average since boot"):
+    with source_error("EmptyInput", match="average since boot"):
         read("iostat", shared_data / "iostat/legacy_sysstat9_el6.txt", start_ns=7, interval_ns=60 * 10**9)
     path = _with_a_second_report(shared_data / "iostat/legacy_sysstat9_el6.txt", tmp_path)
-    with pytest.raises(UndatedInput, match=r"--start .* and --interval"):
+    with source_error("UndatedInput", match=r"--start .* and --interval"):
         read("iostat", path, zone="UTC")
     rows = read("iostat", path, start_ns=7, interval_ns=60 * 10**9)
     assert {key[2] for key in rows} == {"colin:sda", "colin:dm-0", "colin:dm-1", "colin:dm-2"}
@@ -134,7 +134,7 @@ def _check_json_by_hand(shared_data: Path, read: Read, pick: Pick) -> None:
         (114 * 0.15 + 1006 * 0.26 + 27 * 0.26) / (114 + 1006 + 27) / 1000
     )
     assert pick(rows, metric="cpu_ratio", kind="host")[START] == 1.0
-    with pytest.raises(UndatedInput, match="--zone"):
+    with source_error("UndatedInput", match="--zone"):
         read("iostat", shared_data / "iostat/iostat_x_t_y_1_3.json")
 
 

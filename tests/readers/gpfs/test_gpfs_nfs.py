@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from error_kinds import source_error
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.client_counters import parse_mmpmon, parse_mountstats
 from ioweather.core.counters.growth import Target
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.tables import Quality
 from ioweather.core.units import zone_named
 from ioweather.ingestion.reading import Reading, read_file
@@ -68,7 +69,7 @@ def test_answers_that_tell_nothing_are_counted(tmp_path: Path):
     assert (outcome.status, dict(outcome.rows)) == ("ok", {"series": 8})
     assert "1 response(s): fs_io_s returned status 1; 1 response(s): fs_io_s lacks counters" in (outcome.message or "")
     path.write_text(answer(0, 5))
-    with pytest.raises(EmptyInput, match=r"1 mmpmon response\(s\) but no differences"):
+    with source_error("EmptyInput", match=r"1 mmpmon response\(s\) but no differences"):
         rows(path)
 
 
@@ -132,10 +133,10 @@ def test_ratios_are_means_and_counters_need_the_period_of_their_sensor(tmp_path:
 def test_no_zone_one_row_and_damage(tmp_path: Path):
     path = tmp_path / "x"
     path.write_text(TABLE)
-    with pytest.raises(UndatedInput, match="zone"):
+    with source_error("UndatedInput", match="zone"):
         rows_of_mmperfmon(path, zone=None)
     path.write_text(TABLE.replace("  2 2019", "\n"))
-    with pytest.raises(EmptyInput, match="fewer than two rows"):
+    with source_error("EmptyInput", match="fewer than two rows"):
         rows_of_mmperfmon(path)
     path.write_text(TABLE.replace("10.0   15.0", "10.0"))
     with pytest.raises(CorruptInput, match="found 4 values for 5 columns"):
@@ -222,10 +223,10 @@ def test_a_mount_that_was_mounted_again(path: Path):
 
 def test_one_look_no_nfs_no_host_and_damage(path: Path):
     path.write_text(f"{START}\n" + look(100, 5))
-    with pytest.raises(EmptyInput, match="1 sample"):
+    with source_error("EmptyInput", match="1 sample"):
         rows_of_mountstats(path)
     path.write_text("device sysfs mounted on /sys with fstype sysfs\n")
-    with pytest.raises(EmptyInput, match="no NFS mount"):
+    with source_error("EmptyInput", match="no NFS mount"):
         rows_of_mountstats(path)
     path.write_text(f"{START}\n{look(100, 5)}{START + 60}\n{look(160, 8)}")
     with pytest.raises(SourceError, match="no host name"):
@@ -252,5 +253,5 @@ def test_mounts_against_a_plain_look_at_the_lines(samples: Path):
             assert mount.counters["read_bytes"] == int(lines["bytes"][4])
             assert mount.counters["read_ops"] == int(lines["READ"][0])
             assert mount.times_us["write_busy_seconds"] == int(lines["WRITE"][7]) * 1000
-        with pytest.raises(EmptyInput, match=r"1 sample\(s\)"):
+        with source_error("EmptyInput", match=r"1 sample\(s\)"):
             rows_of_mountstats(path)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, write_h5lmt, write_tts
 
+from error_kinds import source_error
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UnsupportedVersion
+from ioweather.core.errors import CorruptInput
 from ioweather.core.tables import Quality
 from ioweather.readers.lmt_hdf5 import H5LMT, TTS
 from ioweather.readers.reader_catalogue import SOURCES
@@ -80,7 +81,7 @@ def test_damage(tmp_path: Path):
     path = write_h5lmt(tmp_path / "x.h5lmt", amounts(2000), amounts(2000))
     data = path.read_bytes()
     (tmp_path / "short.h5lmt").write_bytes(data[:-3000])
-    with pytest.raises(TruncatedInput):
+    with source_error("TruncatedInput"):
         read(tmp_path / "short.h5lmt")
     assert H5LMT.detect(data[:4096], tmp_path / "short.h5lmt") == 0.6
     assert H5LMT.detect(data[:4096], path) == 1.0
@@ -173,10 +174,10 @@ def test_truncated_and_corrupt_files_are_refused_with_a_reason(tmp_path: Path):
     whole = write_tts(tmp_path / "x.hdf5", {"readbytes": np.random.default_rng(0).random((5000, 2))})
     data = whole.read_bytes()
     (tmp_path / "short.hdf5").write_bytes(data[: len(data) // 2])
-    with pytest.raises(TruncatedInput, match=r"short\.hdf5 is truncated"):
+    with source_error("TruncatedInput", match=r"short\.hdf5 is truncated"):
         read_of_tts(tmp_path / "short.hdf5")
     (tmp_path / "empty.hdf5").write_bytes(b"")
-    with pytest.raises(EmptyInput):
+    with source_error("EmptyInput"):
         read_of_tts(tmp_path / "empty.hdf5")
     (tmp_path / "text.hdf5").write_bytes(b"hello" * 1000)
     with pytest.raises(CorruptInput):
@@ -184,21 +185,21 @@ def test_truncated_and_corrupt_files_are_refused_with_a_reason(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "message"),
+    ("change", "kind", "message"),
     [
-        (lambda f: f.attrs.__setitem__("version", "9"), UnsupportedVersion, "version 9"),
-        (lambda f: f["datatargets"].__delitem__("timestamps"), CorruptInput, "no timestamps"),
-        (lambda f: f["datatargets/readbytes"].attrs.__delitem__("columns"), CorruptInput, "no named columns"),
-        (lambda f: f["datatargets/timestamps"].__setitem__(3, 5), CorruptInput, "do not increase"),
-        (lambda f: f["datatargets/timestamps"].__setitem__(3, T0 + 16), CorruptInput, "5 s apart"),
-        (lambda f: f["datatargets/timestamps"].__setitem__(11, T0 + 10**6), CorruptInput, "spread over"),
+        (lambda f: f.attrs.__setitem__("version", "9"), "UnsupportedVersion", "version 9"),
+        (lambda f: f["datatargets"].__delitem__("timestamps"), "CorruptInput", "no timestamps"),
+        (lambda f: f["datatargets/readbytes"].attrs.__delitem__("columns"), "CorruptInput", "no named columns"),
+        (lambda f: f["datatargets/timestamps"].__setitem__(3, 5), "CorruptInput", "do not increase"),
+        (lambda f: f["datatargets/timestamps"].__setitem__(3, T0 + 16), "CorruptInput", "5 s apart"),
+        (lambda f: f["datatargets/timestamps"].__setitem__(11, T0 + 10**6), "CorruptInput", "spread over"),
     ],
 )
-def test_contradictions_are_named(tmp_path: Path, change, error, message):
+def test_contradictions_are_named(tmp_path: Path, change, kind, message):
     path = write_tts(tmp_path / "x.hdf5", {"readbytes": np.ones((12, 2))})
     with h5py.File(path, "a") as file:
         change(file)
-    with pytest.raises(error, match=message):
+    with source_error(kind, match=message):
         read_of_tts(path)
 
 

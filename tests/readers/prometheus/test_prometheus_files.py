@@ -12,9 +12,10 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as plain
 
+from error_kinds import source_error
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.growth import Target
-from ioweather.core.errors import CorruptInput, UndatedInput, UsageError
+from ioweather.core.errors import CorruptInput, UsageError
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.readers.prometheus.exposition import PROMETHEUS, Sample, parse
 from ioweather.readers.prometheus.mapping import Mappings, read_mapping, shipped
@@ -98,7 +99,7 @@ def test_counters_become_differences_and_states_stay(tmp_path):
 
 def test_undated_scrapes(tmp_path):
     path = write_scrapes(tmp_path / "a.prom", [1, 2], dated=False)
-    with pytest.raises(UndatedInput, match="several scrapes without times"):
+    with source_error("UndatedInput", match="several scrapes without times"):
         rows(path)
     dated = rows(path, ReadContext(start_ns=T0 * NS, interval_ns=MINUTE_NS))
     assert [r["value"] for r in dated if r["metric"] == "read_bytes"] == [1.0]

@@ -1,30 +1,27 @@
-"""Lists of other tools: GNU find's own output gives the histograms of our own scan; GPFS and lfs find by hand."""
+"""Lists of other tools: GNU find's own output gives the histograms of our own scan; lfs find by hand."""
 
 from __future__ import annotations
 
-import datetime as dt
 import gzip
 import os
 import subprocess
 import time
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from error_kinds import source_error
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
-from ioweather.readers.scan.lists import FIND, GPFS
+from ioweather.core.errors import CorruptInput, SourceError
+from ioweather.readers.scan.lists import FIND
 from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
-from ioweather.readers.scan.tally import HISTOGRAMS, original_name, stored_text
+from ioweather.readers.scan.tally import original_name, stored_text
 from scan_trees import counted
 
 SHORT = "%s %b %T@ %A@ %C@ %U %G %n %p"
 LONG = "%y %D %i " + SHORT
-# What a list cannot tell: which names lie in which directory is not put together again.
-NOT_IN_LISTS = {"directory_entries"}
 
 
 @pytest.fixture
@@ -62,17 +59,13 @@ def bins(frames: dict) -> dict:
     for row in (row for row in frames["scan_bins"] if row["owner_kind"] != "project"):
         name, label = row["histogram"], row["bin"]
         owner = int(row["owner"]) if row["owner"] else ""
-        if name == "age_size":
-            index = tuple(int(part) for part in label.split("x"))
-        else:
-            index = label if HISTOGRAMS[name].edges == "label" else int(label)
-        found.setdefault((row["owner_kind"], owner, name), {})[index] = [row["count"], row["bytes"]]
+        found.setdefault((row["owner_kind"], owner, name), {})[int(label)] = [row["count"], row["bytes"]]
     return found
 
 
 def own_scan(root: Path, now: int) -> dict:
     tally = Scan(plan_scan(root, start_ns=now * 10**9), ScanState()).run()
-    return {key: cells for key, cells in counted(tally).items() if key[2] not in NOT_IN_LISTS}
+    return counted(tally)
 
 
 @pytest.mark.parametrize("end", ["\\n", "\\0"])
@@ -84,12 +77,7 @@ def test_a_long_list_of_find_gives_what_a_scan_gives(tree, tmp_path, end, zipped
     path.write_bytes(gzip.compress(text) if zipped else text)
     assert FIND.detect(path.read_bytes()[:65_536], path) > 0.5
     frames = read(FIND, path, now)
-    expected = own_scan(root, now)
-    # A list names the root too, as an entry like the others.
-    length = len(os.fsencode(root.name))
-    cell = expected[("all", "", "name_length")].setdefault(length, [0, 0])
-    cell[0], cell[1] = cell[0] + 1, cell[1] + length
-    assert bins(frames) == expected
+    assert bins(frames) == own_scan(root, now)
     scan = frames["scans"][0]
     assert scan["root"] == str(root)
     assert scan["system"] == f"mount:{root}"
@@ -133,7 +121,7 @@ def test_lists_that_are_cut_or_broken(tree, tmp_path):
     scan = read(FIND, path, now)["scans"][0]
     assert not scan["complete"]
     path.write_bytes(text[:15])
-    with pytest.raises(TruncatedInput):
+    with source_error("TruncatedInput"):
         read(FIND, path, now)
     path.write_bytes(b"what is this\n" + text)
     assert FIND.detect(path.read_bytes(), path) == 0
@@ -143,70 +131,8 @@ def test_lists_that_are_cut_or_broken(tree, tmp_path):
     with pytest.raises(CorruptInput, match="most lines"):
         read(FIND, path, now)
     path.write_bytes(gzip.compress(text)[:-30])
-    with pytest.raises(TruncatedInput, match="is truncated"):
+    with source_error("TruncatedInput", match="is truncated"):
         read(FIND, path, now)
-
-
-POLICY = """\
-{first}12 1 0 size=1048576 kb=1024 mtime=2010-03-25 10:00:00 atime=2010-03-25 11:00:00.250000 uid=1001 gid=7 nlink=1 mode=-rw-r--r-- -- /gpfs/a/x.h5
-13 1 0 size=10 kb=0 mtime=2010-01-01 00:00:00.500000 atime=2010-03-25 11:00:00 uid=1002 gid=7 nlink=2 mode=-rw-r--r-- -- /gpfs/a/two -- dashes
-13 1 0 size=10 kb=0 mtime=2010-01-01 00:00:00.500000 atime=2010-03-25 11:00:00 uid=1002 gid=7 nlink=2 mode=-rw-r--r-- -- /gpfs/b/again
-14 1 0 size=3862 kb=0 mtime=2010-01-01 00:00:00 atime=2010-03-25 11:00:00 uid=1002 gid=7 nlink=2 mode=drwxr-xr-x -- /gpfs/b
-"""  # noqa: E501
-ORDERED = """\
-# USER_ID FILE_SIZE KB_ALLOCATED MODIFICATION_TIME FILESET_NAME
-12 1 0  1001 1048576 1024 2010-03-25 10:00:00 root -- /gpfs/a/x.h5
-13 1 0  1002 10 0 2010-01-01 00:00:00.500000 root -- %2Fgpfs%2Fa%2Fwith%20blank
-"""
-
-
-def test_a_gpfs_policy_list(tmp_path):
-    chicago = ZoneInfo("America/Chicago")
-    scanned = int(dt.datetime(2010, 3, 25, 12, tzinfo=chicago).timestamp())
-    path = tmp_path / "list.all"
-    for first in ("", "<3> "):
-        path.write_text(POLICY.format(first=first))
-        assert GPFS.detect(path.read_bytes(), path) > 0.5
-        frames = read(GPFS, path, scanned, zone=chicago)
-        scan = frames["scans"][0]
-        assert (scan["file_count"], scan["directory_count"], scan["linked_file_count"]) == (2, 1, 1)
-        assert (scan["file_bytes"], scan["capacity_bytes"]) == (1048586, 1 << 20)
-        assert scan["root"] == "/gpfs"
-        found = bins(frames)
-        assert found[("all", "", "mtime")] == {0: [1, 1 << 20], 7: [1, 10]}  # 2 hours; 83 days
-        assert found[("user", 1002, "size")] == {4: [1, 10]}
-        assert {r["owner"] for r in frames["scan_bins"] if r["owner_kind"] == "project"} == {"uid 1001", "uid 1002"}
-
-
-def test_a_gpfs_list_with_named_columns(tmp_path):
-    path = tmp_path / "list.all"
-    path.write_text(ORDERED)
-    assert GPFS.detect(path.read_bytes(), path) > 0.5
-    frames = read(GPFS, path, 1_269_500_000, zone=ZoneInfo("UTC"))
-    assert frames["scans"][0]["file_bytes"] == 1048586
-    assert bins(frames)["all", "", "name_length"][len("with blank")] == [1, len("with blank")]
-
-
-@pytest.mark.parametrize(
-    ("text", "error", "words"),
-    [
-        ("12 1 0 1048576 1024 -- /gpfs/a\n", CorruptInput, "SHOW"),
-        ("12 1 0 size=big -- /gpfs/a\n", CorruptInput, "not a number"),
-        ("12 1 0 size=1 mtime=2010-13-45 10:00:00 -- /gpfs/a\n", CorruptInput, "not a time"),
-        ("12 1 0 size=1 -- /gpfs/a\nhello\n", CorruptInput, "line 2"),
-        ("# USER_ID FILE_SIZE\n12 1 0 5 -- /gpfs/a\n", CorruptInput, "fewer"),
-    ],
-)
-def test_gpfs_lists_that_do_not_say_what_they_hold(tmp_path, text, error, words):
-    (tmp_path / "l").write_text(text)
-    with pytest.raises(error, match=words):
-        read(GPFS, tmp_path / "l", 1_269_500_000, zone=ZoneInfo("UTC"))
-
-
-def test_gpfs_times_need_a_zone(tmp_path):
-    (tmp_path / "l").write_text(POLICY.format(first=""))
-    with pytest.raises(UndatedInput, match="--zone"):
-        read(GPFS, tmp_path / "l", 1_269_500_000)
 
 
 @given(st.binary(max_size=40))

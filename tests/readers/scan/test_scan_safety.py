@@ -60,7 +60,7 @@ def test_a_directory_swapped_for_a_link_is_not_entered(tmp_path, monkeypatch, pl
     else:
         monkeypatch.setattr(walker, "open_below", swapped)
         plan = plan_scan(tmp_path / "tree", start_ns=time.time_ns())
-        tally = Walker(plan).walk([Directories("victim", 2, ("deep",))], 100).tally
+        tally = Walker(plan).walk([Directories("victim", ("deep",))], 100).tally
     assert victim.is_symlink()
     assert tally.counts["vanished"] == 1
     assert tally.counts["files"] == 0
@@ -96,8 +96,7 @@ def test_paths_longer_than_path_max(tmp_path):
     os.close(fd)
     tally = scanned(tmp_path)
     assert tally.counts["directories"] == levels + 1
-    assert dict(tally.histograms()["depth"]) == {levels + 1: 1 << 96}
-    assert len(tally.largest["files"][0][1]) > 4096
+    assert len(tally.largest[0][1]) > 4096
     fd = os.open(tmp_path, os.O_RDONLY)
     again = open_below(fd, "/".join([name] * levels))
     assert os.stat("leaf.txt", dir_fd=again).st_size == 0

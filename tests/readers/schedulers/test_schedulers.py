@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from error_kinds import source_error
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, TruncatedInput
+from ioweather.core.errors import CorruptInput
 from ioweather.core.tables import concat
 from ioweather.core.units import NS
 from ioweather.ingestion.reading import choose_source
@@ -178,5 +179,5 @@ def test_a_last_line_without_its_end_is_not_trusted(tmp_path, source, text):
     path.write_text(text + text[:-1])
     frames = source.read(path, ReadContext())
     assert next(frames)[1].rows == 1
-    with pytest.raises(TruncatedInput, match="no line end"):
+    with source_error("TruncatedInput", match="no line end"):
         next(frames)

@@ -8,7 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from planted_jobs import GIB, MIB, NS, T, cells, estimate, exhibits, facility, planted, words
+from planted_jobs import GIB, MIB, NS, T, cells, estimate, exhibits, facility, planted
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.frames import Frame
@@ -94,7 +94,6 @@ def test_real_runs_agree_or_their_cause_is_named(shared_data: Path) -> None:
     assert all(abs(row["deviation"]) < 0.03 for row in rows if "N-1 write" in row["benchmark"])
     assert all(abs(row["deviation"]) < 0.03 for row in rows if "MPIIO" in row["benchmark"])
     assert sum(row["cause"] == "agrees" for row in rows) == 15
-    assert "right only because they use MPI-IO times" in words(made)
 
 
 def job(nodes: int, rate: float, mount: str = "/scratch") -> dict[str, object]:
@@ -121,6 +120,5 @@ def test_ceiling_is_the_lower_of_link_and_share_of_the_file_system() -> None:
     assert rows[100]["ceiling"] == pytest.approx(1.0)  # the peak of /home
     assert (rows[1000]["above"], rows[100]["above"], rows[10]["above"]) == (1, 1, 0)
     assert estimate(exhibit, "outlier_jobs").value == 2
-    assert len(cells(exhibit, "above")) == 2
     drawn = exhibit.charts[0].table
     assert {row[2] or row[3] for row in drawn.rows} == {"job", "above the ceiling", "ceiling"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -50,38 +48,6 @@ def test_a_planted_change_of_the_mix_is_found() -> None:
     assert found.after == pytest.approx(0.5, abs=0.03)
 
 
-def noisy(shape: str, seed: int, days: int = 63, keeps: float = 0.0) -> np.ndarray:
-    """Noise of standard deviation 1, with a step of 3 somewhere in the middle, a drift by 4, or nothing."""
-    rng = np.random.default_rng([39, seed])
-    values, noise = np.zeros(days), rng.standard_normal(days)
-    for day in range(days):
-        values[day] = noise[day] if not day else keeps * values[day - 1] + math.sqrt(1 - keeps**2) * noise[day]
-    change = {"none": 0.0, "step": 3.0 * (np.arange(days) >= rng.integers(16, 47)), "drift": np.linspace(0, 4, days)}
-    return values + change[shape]
-
-
-def shape_of(values: np.ndarray) -> str:
-    """What `single_change` says of a series: step, drift, unclear or none."""
-    found = single_change(values, min_side=7, replicates=199)
-    return found.shape if found is not None and found.p_value < 0.05 else "none"
-
-
-@pytest.mark.parametrize(("shape", "wrong"), [("step", "drift"), ("drift", "step")])
-def test_a_drift_is_not_called_a_step(shape: str, wrong: str) -> None:
-    found = [shape_of(noisy(shape, seed)) for seed in range(8)]
-    assert found.count(shape) >= 5
-    assert wrong not in found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("keeps", [0.0, 0.5])
-@pytest.mark.parametrize(("shape", "wrong"), [("step", "drift"), ("drift", "step")])
-def test_shapes_are_rarely_confused(shape: str, wrong: str, keeps: float) -> None:
-    found = [shape_of(noisy(shape, 100 + seed, keeps=keeps)) for seed in range(60)]
-    assert found.count(wrong) <= 6
-    assert found.count(shape) >= (40 if not keeps else 15)
-
-
 LEVEL = 0.9
 
 
@@ -89,7 +55,6 @@ def test_two_looks_give_a_rate_and_no_interval():
     found = Drift.of(np.array([0.0, 61.0]), np.array([96.2, 191.4]))
     assert found is not None
     assert found.rate == pytest.approx(95.2 / 61)
-    assert found.rate_interval(LEVEL) is None
     assert found.reach_interval(100.0, LEVEL) is None
     # car11 IV-A: 10^9 files in September 2011, from 191.4 million in late March 2010.
     assert found.reaches(1000 - 191.4) == pytest.approx(518.1, abs=0.1)
@@ -124,21 +89,18 @@ def test_bounds_lie_on_the_prediction_quantiles(distance):
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say():
-    """Planted drift, uneven looks: the rate's interval, and the growth at a later time within its quantiles."""
+    """Planted drift, uneven looks: the growth at a later time is within its quantiles."""
     rng = np.random.default_rng(5)
-    rate_hits = ahead_hits = 0
+    ahead_hits = 0
     runs = 2000
     for _ in range(runs):
         dt = rng.uniform(1, 20, 7)
         values = np.concatenate([[0], (3.0 * dt + rng.normal(0, 4.0 * np.sqrt(dt))).cumsum()])
         found = Drift.of(np.concatenate([[0], dt.cumsum()]), values)
         assert found is not None
-        low, high = found.rate_interval(LEVEL) or (0.0, 0.0)
-        rate_hits += low <= 3.0 <= high
         later = 40.0
         distance = 3.0 * later + rng.normal(0, 4.0 * np.sqrt(later))  # where the walk truly is after that time
         bounds = found.reach_interval(distance, LEVEL)
         if bounds is not None:
             ahead_hits += bounds[0] <= later and (bounds[1] is None or later <= bounds[1])
-    assert rate_hits / runs == pytest.approx(LEVEL, abs=0.025)
     assert ahead_hits / runs == pytest.approx(LEVEL, abs=0.03)

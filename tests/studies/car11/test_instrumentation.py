@@ -38,7 +38,7 @@ def logs(*ids: int):
 
 def make(*ids: int):
     applications, job_io = logs(*ids)
-    data = {"jobs": accounting(), "applications": applications, "job_io": job_io, "counted": Frame({})}
+    data = {"jobs": accounting(), "applications": applications, "job_io": job_io}
     return list(instrumented(data, parse_facility({"project": [{"account": "fire", "name": "Combustion"}]})))
 
 

@@ -8,13 +8,13 @@ import pytest
 from ioweather.core.facility import Facility
 from ioweather.core.results import Exhibit
 from ioweather.core.tables import RESPONSES
-from ioweather.core.units import MINUTE_NS, NS
+from ioweather.core.units import DAY_NS, MINUTE_NS, NS
 from ioweather.studies.kun19.probing import STUDY
 from judging import stands
 from planted_source import PlantedSource, run_study
 
 T = 1_790_000_000 * NS
-PARAMS = {"window": 10 * MINUTE_NS}
+PARAMS = {"window": 10 * MINUTE_NS, "bands_window": DAY_NS, "last_ns": 0}
 
 
 def responses(seconds, *, hosts=("a",), starts=None, status="ok"):

@@ -9,8 +9,8 @@ import pytest
 from planted_jobs import cells, estimate, words
 
 from ioweather.core.errors import UsageError
-from ioweather.stats.dependence import associate
 from ioweather.studies.mad17.association import Pairing, association_findings
+from ioweather.studies.mad17.coefficients import associate
 from ioweather.studies.mad17.curves import curve_exhibits
 from ioweather.studies.mad17.explained_traffic import association_data
 from planted_association import PARAMS, made, planted_association, site
@@ -106,16 +106,3 @@ def test_a_wrong_name_of_a_group_is_refused(data):
     params = PARAMS | {"group": "nobody"}
     with pytest.raises(UsageError, match="No unique group"):
         association_data(replace(data, facility=site()), params)
-
-
-def test_runs_that_a_model_needs(data):
-    """The load explains the strong group: a model by it has less error than the mean, and a tenth needs the runs
-    there are, or more; the error at busy and at quiet times is shown too."""
-    one = association_data(replace(data, facility=site()), PARAMS | {"group": "strong", "error": 0.5})
-    found = next(e for e in curve_exhibits(one) if e.id == "mad17.fig6")
-    limits = {name: estimate(found, f"error_limit_{name}") for name in ("volume", "nothing")}
-    assert limits["volume"].high < limits["nothing"].low
-    assert "The system state improves the model." in words(found)
-    needed = estimate(found, "runs_needed_volume")
-    assert needed.low <= needed.value <= needed.high <= 110
-    assert [row["system"] for row in cells(found, "conditions")] == ["quiet", "usual", "busy"]

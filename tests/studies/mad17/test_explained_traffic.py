@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from planted_jobs import estimate
 
-from ioweather.core.tables import FILES, encode_text
-from ioweather.core.units import MINUTE_NS, NS
-from ioweather.facts.job_metrics import SPAN_COLUMNS
-from planted_association import START_NS, made, planted_association, rollup, site
+from ioweather.core.tables import encode_text
+from planted_association import made, planted_association, site
 
 
 def test_the_share_is_what_was_planted():
@@ -42,50 +40,10 @@ def test_runs_on_other_file_systems_do_not_count():
     assert estimate(unknown, "covered_ratio").value > estimate(found, "covered_ratio").value
 
 
-def bursts(data, seconds=5):
-    """One file per run, read in `seconds` at a second of its minute that the servers' samples do not tell."""
-    runs = data.frames["job_io"]
-    rng = np.random.default_rng(3)
-    first = runs.array("start_ns") // MINUTE_NS * MINUTE_NS + rng.integers(1, 50, runs.rows) * NS + 5 * MINUTE_NS
-    moved = runs.array("read_bytes") + runs.array("write_bytes")
-    digests = runs.text("log_digest").tolist()
-    columns = {
-        "log_digest": digests, "record_id": list(range(runs.rows)), "rank": 0, "module": "POSIX", "mount": "/scratch",
-        "standard_stream": False, "read_bytes": moved.tolist(), "write_bytes": 0, "first_read_ns": first.tolist(),
-        "last_read_ns": (first + seconds * NS).tolist(),
-    }  # fmt: skip
-    rows = {s.name: columns.get(s.name, None if s.nullable else 0) for s in FILES.columns}
-    rows = {name: value if isinstance(value, list) else [value] * runs.rows for name, value in rows.items()}
-    minutes = (data.period_ns[1] - START_NS) // MINUTE_NS
-    traffic = np.bincount((first - START_NS) // MINUTE_NS, moved, minlength=minutes)[:minutes].astype(float)
-    files = FILES.frame(rows, rows=runs.rows).select(SPAN_COLUMNS)
-    frames = {**data.frames, "files": files, "traffic": rollup({"read_bytes": traffic, "write_bytes": 0 * traffic})}
-    return replace(data, frames=frames), first, moved
-
-
-def test_the_sum_over_logs_is_finer_than_the_servers():
-    """Bursts of 5 s in samples of 60 s: the sum has them where they were planted, up to twelve times as high."""
-    data, first, moved = bursts(planted_association(days=20))
-    found = made("association_coverage", data)["mad17.fig13"]
-    assert estimate(found, "correlation_spans").value == pytest.approx(1.0, abs=0.02)
-    assert estimate(found, "correlation_run_time").value < 0.5
-    assert estimate(found, "finer_ratio").value == pytest.approx(1.0)
-    assert 5 < estimate(found, "fine_peak").value <= 12
-    shown = [row for row in found.charts[1].table.rows if row[1] == "logged runs"]
-    times, rates = (np.array([row[i] for row in shown]) for i in (0, 2))
-    ends = times[-1] + 5 * NS
-    inside = (first >= times[0]) & (first + 5 * NS <= ends)
-    touching = (first + 5 * NS > times[0]) & (first < ends)
-    assert moved[inside].sum() * (1 - 1e-9) <= rates.sum() * 5 <= moved[touching].sum() * (1 + 1e-9)
-    near = np.abs(times[rates > 0][:, None] - first[touching][None, :]).min(axis=1)
-    assert near.max() <= 5 * NS
-
-
 def test_without_times_of_files_bytes_are_spread_over_the_run():
     data = planted_association(days=20)
     bare = replace(data, frames={name: frame for name, frame in data.frames.items() if name != "files"})
     found = made("association_coverage", bare)["mad17.fig13"]
-    assert [e.name for e in found.estimates if e.name.startswith(("correlation", "finer", "fine_"))] == [
-        "correlation_run_time"
-    ]
-    assert len(found.charts) == 1
+    assert estimate(found, "covered_ratio").value == pytest.approx(
+        estimate(made("association_coverage", data)["mad17.fig13"], "covered_ratio").value, rel=0.02
+    )

@@ -10,7 +10,7 @@ import pytest
 
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Matrix
-from ioweather.core.papers.claim_tests import Claim, claims
+from ioweather.core.papers.claim_tests import _Claim, claims
 from ioweather.core.results import Estimate, Exhibit, to_jsonable
 from ioweather.core.units import MINUTE_NS
 from ioweather.studies.pat19.climate import observations
@@ -117,7 +117,7 @@ def test_idle_missing_and_constant_systems() -> None:
 BOXED = [claim for claim in claims("pat19") if claim.observation]
 
 
-def exhibit(claim: Claim, holds: bool | None) -> Exhibit:
+def exhibit(claim: _Claim, holds: bool | None) -> Exhibit:
     """An exhibit that supports, refutes or leaves open one claim."""
     side = 1 if (claim.above is not None) == bool(holds) else -1
     value = claim.number + side * (3.0 if claim.ours and claim.unit else 0.1)

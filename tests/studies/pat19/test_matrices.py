@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.core.facility import Facility, FileSystem, Window
+from ioweather.core.facility import Facility, _FileSystem, _Window
 from ioweather.core.frames import Matrix
 from ioweather.core.units import HOUR_NS, MINUTE_NS
-from ioweather.stats.series import count_clusters, sort_activity, window_sums
+from ioweather.stats.series import window_sums
 from ioweather.studies.pat19.matrices import (
     LAGS,
     PAIRS,
@@ -17,6 +17,7 @@ from ioweather.studies.pat19.matrices import (
     covered_rows,
     reduce_targets,
 )
+from ioweather.studies.pat19.parallelism import count_clusters, sort_activity
 from lagged_correlations import lagged_correlation
 
 TARGETS, DAYS = 11, 23
@@ -95,8 +96,8 @@ def test_excess_and_maintenance_are_left_out_and_counted() -> None:
     values["read_bytes"][7, 2] = 1e15  # one cell: 1 of 11 is missing then, the step stays
     values["write_bytes"][9] *= 50  # the whole system above its peak
     facility = Facility(
-        filesystems=(FileSystem("scratch", component_limit_bytes_per_s=1e12, peak_bytes_per_s=2e9),),
-        maintenance=(Window(100 * MINUTE_NS, 160 * MINUTE_NS, "work"),),
+        filesystems=(_FileSystem("scratch", component_limit_bytes_per_s=1e12, peak_bytes_per_s=2e9),),
+        maintenance=(_Window(100 * MINUTE_NS, 160 * MINUTE_NS, "work"),),
     )
     found = reduce_targets(matrices(values), Limits.of(facility, "scratch", MINUTE_NS))
     assert found.over_limit_cells == 1

@@ -36,17 +36,6 @@ def _timeline(random_: random.Random) -> Chart:
     )  # fmt: skip
 
 
-def _umami(random_: random.Random) -> Chart:
-    rows: list[tuple[object, ...]] = []
-    for metric in ("Throughput (MiB/s)", "I/O time (s)"):
-        values = sorted(random_.lognormvariate(3, 0.5) for _ in range(20))
-        for i, value in enumerate(random_.sample(values, 20)):
-            rows.append((metric, START_NS + i * 86_400 * NS, value, i == 19, values[5], values[10], values[15]))
-    columns = "metric text,time time_ns,value,this,q25,q50,q75"
-    names = {c: c for c in ("metric", "this", "q25", "q50", "q75")}
-    return Chart("umami", table(columns, rows), {**names, "x": "time", "y": "value"}, "A run beside its group")
-
-
 def make_charts() -> dict[str, Chart]:
     random_ = random.Random(5)
     quantiles = ("q05", "q25", "q50", "q75", "q95")
@@ -77,7 +66,6 @@ def make_charts() -> dict[str, Chart]:
         "scatter": Chart("scatter", table("volume bytes,time seconds,group text", points),
                          {"x": "volume", "y": "time", "series": "group"}, "Jobs", scales={"x": "log", "y": "log"}),
         "timeline": _timeline(random_),
-        "umami": _umami(random_),
     }  # fmt: skip
 
 
@@ -87,12 +75,8 @@ def charts() -> Mapping[str, Chart]:
 
 
 @pytest.fixture(scope="session")
-def drawings(charts: Mapping[str, Chart]) -> Mapping[tuple[str, str], str]:
-    """SVG by kind and theme."""
+def drawings(charts: Mapping[str, Chart]) -> Mapping[str, str]:
+    """SVG by kind."""
     from ioweather.ui.charts.render import draw, spec
 
-    return {
-        (kind, theme): draw(spec(chart, theme)).decode()
-        for kind, chart in charts.items()
-        for theme in ("light", "dark")
-    }
+    return {kind: draw(spec(chart)).decode() for kind, chart in charts.items()}

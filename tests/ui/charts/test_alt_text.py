@@ -14,7 +14,6 @@ def test_says_what_is_on_the_axes_and_how_far_it_reaches(charts: Mapping[str, Ch
     text = describe(charts["timeline"])
     assert text.startswith("Timeline: Throughput. time 2025-09-01 00:00:00Z to 2025-09-02 15:50:00Z; rate ")
     assert "Series: read, write." in text
-    assert "maintenance (2025-09-01 16:40:00Z to 2025-09-01 20:00:00Z)" in text
 
 
 def test_every_kind_has_words(charts: Mapping[str, Chart]) -> None:

@@ -36,7 +36,7 @@ from ioweather.ui.charts.page import (
     table_html,
 )
 
-LIVE = Drawn(("wide",), live=True)
+LIVE = Drawn(live=True)
 NASTY = "<script>alert(\"1\")</script> & 'x' </style>"
 
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ioweather.ui.charts import theme
-from ioweather.ui.charts.theme import DARK, HUES, SERIES, recolour
+from ioweather.ui.charts.theme import DARK, HUES, SERIES
 
 # Machado, Oliveira, Fernandes (2009), severity 1.0: linear RGB of normal vision to what is seen.
 VISION = {
@@ -53,7 +53,7 @@ def test_texts_and_marks_stand_out_from_the_paper(name: str) -> None:
     paper = in_theme(theme.BACKGROUND, name)
     for text in (theme.INK, theme.SECONDARY, theme.REFERENCE):
         assert contrast(in_theme(text, name), paper) >= 4.5
-    for mark in (*SERIES[:HUES], theme.LOW, theme.HIGH):
+    for mark in SERIES[:HUES]:
         assert contrast(in_theme(mark, name), paper) >= 3.0
 
 
@@ -67,19 +67,11 @@ def test_series_stay_apart_in_every_vision(name: str, vision: str) -> None:
 def test_every_colour_has_one_partner() -> None:
     """A page exchanges colours by their value, so two roles must not share one."""
     roles = [theme.BACKGROUND, theme.INK, theme.SECONDARY, theme.GRID, theme.AXIS, theme.NEUTRAL, theme.SHADE,
-             theme.REFERENCE, theme.LOW, theme.HIGH, *SERIES]  # fmt: skip
+             theme.REFERENCE, *SERIES]  # fmt: skip
     assert len(set(roles)) == len(roles)
     assert set(roles) == set(DARK)
     fixed = {theme.CELL_INK, theme.CELL_PAPER, *theme.DIVERGING}
     assert not fixed & set(DARK)
-
-
-def test_data_are_not_recoloured() -> None:
-    given = {"mark": {"color": theme.INK}, "data": {"values": [{"s": theme.INK}]}, "layer": [{"color": theme.INK}]}
-    dark = recolour(given, "dark")
-    assert dark["mark"]["color"] == dark["layer"][0]["color"] == DARK[theme.INK]
-    assert dark["data"] == given["data"]
-    assert recolour(given, "light") is given
 
 
 def test_numbers_in_cells_stand_out() -> None:

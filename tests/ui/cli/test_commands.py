@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from pathlib import Path
@@ -33,32 +31,6 @@ def test_help_fits_80_columns(call, name):
     assert code == 0
     assert widest(out) <= 80
     assert re.search(r"Examples?:\s+ioweather", out)
-
-
-def test_show_as_json_and_csv(call, demo):
-    code, out, _ = call("show", "car11.fig7", "--lake", demo.lake, "--json")
-    assert code == 0
-    exhibit = json.loads(out)
-    assert exhibit["id"] == "car11.fig7"
-    assert exhibit["published"]
-    assert exhibit["provenance"]["table_versions"]["series"] >= 0
-    code, out, _ = call("show", "car11.volume", "--lake", demo.lake, "--csv")
-    assert code == 0
-    assert len(list(csv.reader(io.StringIO(out)))) > 2
-
-
-@pytest.mark.parametrize("ending", ["svg", "png", "pdf", "html", "json"])
-def test_show_writes_figures(call, demo, tmp_path, ending):
-    target = tmp_path / f"x.{ending}"
-    code, out, _ = call("show", "car11.fig7", "--lake", demo.lake, "--out", target)
-    assert (code, out) == (0, "")
-    assert target.stat().st_size > 1000
-
-
-def test_a_wrong_ending_is_named(call, demo, tmp_path):
-    code, _, err = call("show", "car11.fig7", "--lake", demo.lake, "--out", tmp_path / "x.gif")
-    assert code == 2
-    assert ".svg" in err
 
 
 def test_params_are_listed_and_checked(call, demo):
@@ -127,14 +99,6 @@ def test_mistakes_are_answered_with_what_to_do(call, demo, tmp_path, monkeypatch
     code, _, err = call(*arguments)
     assert code == 2
     assert said in err
-
-
-def test_facility_init_and_check(call, tmp_path, demo):
-    assert call("facility", "check", "--lake", demo.lake)[0] == 0
-    assert call("facility", "init", "--lake", demo.lake)[0] == 2, "there is one already"
-    assert call("facility", "init", "--lake", tmp_path / "new", "--zone", "Europe/Berlin")[0] == 0
-    assert call("facility", "check", "--lake", tmp_path / "new")[0] == 0
-    assert call("facility", "init", "--lake", tmp_path / "new2", "--zone", "Mars/X")[0] == 2
 
 
 def test_demo_does_not_overwrite_a_real_lake(call, tmp_path):

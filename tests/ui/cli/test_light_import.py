@@ -59,3 +59,7 @@ def test_measuring_needs_none_of_the_heavy_packages(tmp_path):
     for line in (["agent", "run", "--help"], ["agent", "export", "--help"]):
         script = MEASURED.format(arguments=line, heavy=heavy)
         assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=False).returncode == 0
+    script = MEASURED.format(arguments=["why", "1", "--server", "http://127.0.0.1:1"], heavy=HEAVY)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "bug" not in done.stderr

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ioweather.agent.settings import settings_from
+from ioweather.core.errors import IoweatherError
 from ioweather.ui.cli.main import run
 
 
@@ -14,6 +16,12 @@ from ioweather.ui.cli.main import run
         ("report --slurm 4", "--dask ADDRESS"),
         ("relieve --by space", "lfs find DIRECTORY --ost N"),
         ("lake backup x --verify", "ioweather lake check --lake DEST"),
+        ("report --only car11.fig7", "ioweather show ID --out FILE.html"),
+        ("agent run slurm", "ingest --watch"),
+        ("agent run --annotate x", "ingest --as events"),
+        ("probe --annotate x /tmp", "ingest --as events"),
+        ("scan --entries /tmp", "ingest --as scan_entries"),
+        ("scan --project A=b /tmp", "facility check"),
         ("lake restore x", "ioweather lake backup NEW --lake BACKUP"),
     ],
 )
@@ -26,3 +34,8 @@ def test_what_was_removed_names_its_replacement(line: str, instead: str, capsys:
 def test_a_misspelled_option_was_not_removed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["lake", "backup", "x", "--nothing"]) == 2
     assert "removed" not in capsys.readouterr().err
+
+
+def test_a_removed_setting_names_what_to_do_instead() -> None:
+    with pytest.raises(IoweatherError, match="Remove the line"):
+        settings_from({"slurm_period": "5min"})

@@ -144,15 +144,6 @@ def test_csv_on_a_terminal_and_into_a_pipe(call, hostile_lake: Path) -> None:
     assert "\\x1b[J\\u202e" in shown
 
 
-def test_formulas_are_marked_on_request(call, hostile_lake: Path) -> None:
-    query = ("sql", "--lake", str(hostile_lake), "SELECT '=cmd' AS \"+a\", -1 AS b")
-    assert call(*query, "--csv")[1] == "+a,b\n=cmd,-1\n"
-    assert call(*query, "--csv", "--spreadsheet")[1] == "'+a,b\n'=cmd,-1\n"
-    code, _, err = call(*query, "--spreadsheet")
-    assert code == 2
-    assert "--spreadsheet needs --csv" in err
-
-
 @given(st.text(max_size=30))
 def test_any_name_stays_in_its_line(name: str) -> None:
     """Three rows are four lines, whatever the names."""

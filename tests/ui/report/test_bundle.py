@@ -18,16 +18,17 @@ from ioweather.ui.report.write import LeftOut, Material
 ROCrate = pytest.importorskip("rocrate.rocrate").ROCrate
 
 TABLE = ResultTable.of("sizes", "size [bytes]; share [ratio]", [(1 << 30, 0.5)], "Sizes")
-EXHIBIT = Exhibit(
-    "car11.fig8", "Files", estimates=(Estimate("below_ratio[1 MiB]", 0.9, "ratio", n=10**6),), tables=(TABLE,)
-)
+ESTIMATE = Estimate("below_ratio[1 MiB]", 0.9, "ratio", n=10**6)
+EXHIBITS = (Exhibit("car11.fig8", "Files", estimates=(ESTIMATE,), tables=(TABLE,)),
+            Exhibit("car11.fig9", "Estimates alone", estimates=(ESTIMATE,)))  # fmt: skip
 
 
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
     site = Facility(name="Site")
     left_out = (LeftOut("car11.fig1", "t", "no data"),)
-    material = Material(site, (0, 1 << 62), "/lake", {"scans": 3}, {"scans": 1}, (0, 10**18), (EXHIBIT,), left_out, 0)
+    span = (0, 86_400 * 10**9)
+    material = Material(site, (0, 1 << 62), "/lakes/weather", {"scans": 3}, {"scans": 1}, span, EXHIBITS, left_out, 0)
     files = write_bundle(material, tmp_path / "b", "ioweather report --bundle DIR", silent)
     assert files == sum(path.is_file() for path in (tmp_path / "b").rglob("*"))
     return tmp_path / "b"
@@ -44,7 +45,8 @@ def test_checksums_are_those_of_the_files(bundle: Path) -> None:
 def test_the_crate_describes_every_file(bundle: Path) -> None:
     crate = ROCrate(bundle)
     described = {entity.id for entity in crate.get_entities() if entity.type == "File"}
-    assert described >= {"README.md", "claims.json", "versions.json", "data/car11.fig8.json", "tables/car11.fig8.tex"}
+    tables = {f"tables/car11.{name}{ending}" for name in ("fig8", "fig9") for ending in (".csv", ".tex")}
+    assert described >= {"README.md", "versions.json", "data/car11.fig8.json", *tables}
     assert all(crate.dereference(name)["sha256"] for name in described)
     assert len(crate.root_dataset["citation"]) == 5
     # What version 1.1 demands of the crate, and recommends.
@@ -55,13 +57,12 @@ def test_the_crate_describes_every_file(bundle: Path) -> None:
     assert crate.root_dataset["author"]["name"] == "Site"
 
 
-def test_data_claims_and_readme(bundle: Path) -> None:
+def test_data_and_readme(bundle: Path) -> None:
     assert json.loads((bundle / "data/car11.fig8.json").read_text())["estimates"][0]["value"] == 0.9
-    claims = {claim["id"]: claim for claim in json.loads((bundle / "claims.json").read_text())}
-    assert claims["car11.small_files"]["standing"] == "supported"
     readme = (bundle / "README.md").read_text()
     assert "car11.fig1: no data" in readme
-    assert "/lake" not in readme
+    assert "Lake: `weather`. Period: 1970-01-01 to 1970-01-02." in readme
+    assert "/lakes" not in readme
 
 
 def test_a_folder_with_files_is_refused_before_any_work(tmp_path: Path) -> None:

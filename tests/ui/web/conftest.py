@@ -21,9 +21,16 @@ def lake(tmp_path_factory):
 def client(lake, tmp_path_factory):
     nowhere = tmp_path_factory.mktemp("nowhere")
     app = create_app(
-        lake.root, [nowhere / "spool"], others={"empty": nowhere / "none"}, hosts=(*LOOPBACK, "testserver"),
-        metrics=lambda: b"ioweather_up 0\n",
+        lake.root, [nowhere / "spool"], hosts=(*LOOPBACK, "testserver"), metrics=lambda: b"ioweather_up 0\n",
     )  # fmt: skip
+    with TestClient(app, raise_server_exceptions=False) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def without_data(tmp_path_factory):
+    """A server whose lake does not exist yet."""
+    app = create_app(tmp_path_factory.mktemp("nothing") / "none", hosts=("testserver",))
     with TestClient(app, raise_server_exceptions=False) as made:
         yield made
 

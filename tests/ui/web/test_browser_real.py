@@ -43,9 +43,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def address(lake):
-    with running(
-        create_app(lake.root, others={"again": lake.root, "empty": lake.root / "none"}), bind("127.0.0.1", 0)
-    ) as where:
+    with running(create_app(lake.root), bind("127.0.0.1", 0)) as where:
         yield where.rstrip("/")
 
 
@@ -69,8 +67,7 @@ def named_pages(client):
     run = client.get("/api/v1/jobs").json()["jobs"][0]
     yield from (f"users/{run['user']}", f"projects/{run['project']}")
     yield f"programs/{run['program']}"
-    event = next(e for e in client.get("/api/v1/events").json()["events"] if e["event_id"])
-    yield f"events/{event['event_id']}"
+    yield "events"
     yield from (f"components/{name}" for name in ("scratch-OST0000", "scratch-MDT0000", "oss001"))
 
 
@@ -96,17 +93,13 @@ def test_every_page(browser, axe, address, client, job_id, width, height):
         "/search?q=zzz",
         "/nothing",
         "/claims",
-        "/?lake=empty",
-        "/health?lake=empty",
     ]
-    views += ["/exhibits/pat19.fig5", f"/jobs/{job_id}", "/sql?q=SELECT+1+AS+one", "/climate?lake=again"]
+    views += ["/exhibits/pat19.fig5", f"/jobs/{job_id}", "/sql?q=SELECT+1+AS+one"]
     for view in views:
         page.goto(address + view)
         wait_until_reached(page)
         assert page.title().endswith("ioweather")
         assert page.locator("h1").count() == 1, view
-        lacking = page.locator(".problem:visible").all_inner_texts()
-        assert "lake=empty" not in view or len(lacking) == len(set(lacking)) > 0, "the same is said once"
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, (view, scheme)
@@ -302,14 +295,5 @@ def test_the_forms_work_by_keyboard(browser, address):
     page.locator("#uploaded .problem strong").wait_for()
     page.locator("#find").fill("no such thing")
     page.locator("#find").press("Enter")
-    page.wait_for_url("**/search?q=no+such+thing")
-    page.close()
-
-
-def test_the_facility_switch_leads_to_the_other_lake(browser, address):
-    page = browser.new_page()
-    page.goto(f"{address}/climate")
-    page.locator("#lake").select_option("again")
-    page.wait_for_url("**/climate?lake=again")
-    assert "lake=again" in page.locator("nav a").first.get_attribute("href")
+    page.wait_for_url("**/jobs?q=no+such+thing")
     page.close()

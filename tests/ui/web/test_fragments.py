@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from urllib.parse import parse_qs, urlparse
 
@@ -52,15 +53,12 @@ def test_claims_stand_beside_the_papers_and_lead_to_their_exhibits(client):
     assert {link.partition("/exhibits/")[2] for link in links} == {claim.exhibit for claim in claims()}
 
 
-def test_an_event_leads_to_the_overview_at_its_time_and_so_does_its_former_page(client, lake):
-    ((event, start_ns),) = lake.sql("SELECT event_id, start_ns FROM events ORDER BY start_ns LIMIT 1").rows
-    assert 'href="/?from=' in client.get("/fragments/events").text
-    response = client.get(f"/events/{event}", follow_redirects=False)
-    assert response.status_code == 307
-    query = parse_qs(urlparse(response.headers["location"]).query)
+def test_an_event_leads_to_the_overview_at_its_time(client, lake):
+    starts = [start_ns for (start_ns,) in lake.sql("SELECT start_ns FROM events").rows]
+    address = re.search(r'href="(/\?from=[^"]+)"', client.get("/fragments/events").text)[1]
+    query = parse_qs(urlparse(html.unescape(address)).query)
     low, high = (parse_time_ns(query[name][0], zone_named("UTC")) for name in ("from", "to"))
-    assert low <= start_ns < high
-    assert client.get("/events/none", follow_redirects=False).headers["location"] == "/events"
+    assert any(low <= start_ns < high for start_ns in starts)
 
 
 def test_figures_are_drawn_for_the_screen_that_asks(client):
@@ -71,10 +69,6 @@ def test_figures_are_drawn_for_the_screen_that_asks(client):
         assert len(widths[screen]) == text.count("<figure") > 0
     assert max(widths["narrow"]) < 400 < min(widths["wide"])
     assert widths["something else"] == widths["wide"]
-
-
-def test_the_former_page_of_the_api_leads_to_its_specification(client):
-    assert client.get("/api", follow_redirects=False).headers["location"] == "/api/v1/openapi.json"
 
 
 def test_projects_lead_to_their_pages(client):
@@ -94,14 +88,13 @@ def test_agents_are_listed_with_what_they_lost(lake, tmp_path):
         ),
         tmp_path,
     )  # fmt: skip
-    app = create_app(lake.root, [tmp_path], others={"again": lake.root}, hosts=("testserver",))
+    app = create_app(lake.root, [tmp_path], hosts=("testserver",))
     with TestClient(app) as client:
         text = client.get("/fragments/agents").text
         assert "node&lt;1&gt;" in text
         assert "probe /scratch" in text
         assert "17 rows dropped" in text
         assert "local agent, not in this lake" in text
-        assert "no live measurements" in client.get("/fragments/agents?lake=again").text
         assert "The newest data are" in client.get("/fragments/lake").text
 
 
@@ -130,11 +123,6 @@ def test_a_jobs_page_says_nothing_twice(client, job_id):
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
     assert text.count("Unhealthy components during the run") in (0, 2), "a table, with its label"
-
-
-def test_checks_of_the_method_come_after_what_a_page_is_about(client):
-    shown = re.findall(r'id="([^"]+)-slot"', client.get("/applications").text)
-    assert "car11.table1" not in shown[:-1]
 
 
 def test_targets_now_are_those_with_the_highest_newest_rates(client, lake):

@@ -67,5 +67,3 @@ def test_everything_is_described():
             assert operation["description"]
             assert "200" in operation["responses"]
             assert "403" in operation["responses"]
-    lake = [p for p in DESCRIPTION["paths"]["/api/v1/jobs"]["get"]["parameters"] if p["name"] == "lake"]
-    assert lake[0]["schema"]["default"] == "main"

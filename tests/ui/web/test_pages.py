@@ -15,7 +15,7 @@ PAGES = [path for path, _ in NAVIGATION]
 OTHERS = [
     "/exhibits/car11.fig7", "/jobs/1", "/projects/x", "/users/x", "/programs/%3Cscript%3E", "/filesystems/scratch",
     "/components/%3Cscript%3E", "/search?q=%3Cscript%3E", "/job?q=%3Cscript%3E",
-    "/climate?from=%22%3E%3Cscript%3E", "/claims", "/jobs/1/file?path=%3Cscript%3E",
+    "/climate?from=%22%3E%3Cscript%3E", "/claims",
 ]  # fmt: skip
 
 
@@ -88,8 +88,6 @@ def test_a_found_job_links_to_its_page_and_stays_in_the_facility(client, job_id)
 def test_parts_say_what_is_missing(client):
     for path, status in (
         ("/fragments/exhibits/car11.fig99", 400),
-        ("/fragments/runs?lake=empty", 200),
-        ("/fragments/lake?lake=empty", 200),
         ("/fragments/jobs/..", 404),
         ("/fragments/jobs/abc", 400),
         ("/fragments/projects/none%3Cb%3E", 200),
@@ -100,13 +98,12 @@ def test_parts_say_what_is_missing(client):
         assert "<b>" not in response.text
 
 
-def test_an_empty_facility_is_no_error(client):
-    for path in PAGES:
-        response = client.get(path, params={"lake": "empty"})
+def test_a_lake_without_data_is_no_error(without_data):
+    for path in (*PAGES, "/fragments/runs", "/fragments/lake"):
+        response = without_data.get(path)
         assert response.status_code == 200
-        assert 'value="empty" selected' in response.text
-    assert client.get("/climate?lake=nowhere").status_code == 404
-    assert client.get("/exhibits/nothing.fig1").status_code == 400
+        assert "No data yet" in response.text or not path.startswith("/fragments")
+    assert without_data.get("/exhibits/nothing.fig1").status_code == 400
 
 
 def test_sql_is_shown_to_the_last_digit_and_upload_of_garbage_is_explained(client):
@@ -122,6 +119,10 @@ def test_sql_is_shown_to_the_last_digit_and_upload_of_garbage_is_explained(clien
     assert 'class="problem' in response.text
 
 
-def test_the_former_page_of_a_file_leads_to_its_job(client, job_id):
-    response = client.get(f"/jobs/{job_id}/file?path=/scratch/x", follow_redirects=False)
-    assert (response.status_code, response.headers["location"]) == (307, f"/jobs/{job_id}")
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [("4711", "/jobs/4711"), ("scratch", "/filesystems/scratch"), ("car11.fig7", "/exhibits/car11.fig7"),
+     ("no such", "/jobs?q=no+such")],
+)  # fmt: skip
+def test_the_search_leads_to_what_is_named_and_else_to_jobs(client, words, page):
+    assert client.get("/search", params={"q": words}, follow_redirects=False).headers["location"] == page

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 from fastapi.testclient import TestClient
 
@@ -102,30 +98,6 @@ def test_a_login_node_without_the_lake_asks_the_server(lake, tokens, tmp_path, c
         assert "Other users can read" in capsys.readouterr().err
     assert command(["why", job, "--server", "http://weather.example.org"]) == 2
     assert "unencrypted" in capsys.readouterr().err
-
-
-# What a login node need not have; all of it but click and rich is absent from the light installation.
-HEAVY = ("numpy", "_duckdb", "deltalake", "scipy", "h5py", "fastapi", "pydantic", "jinja2", "vl_convert", "rich")
-ASK = f"""
-import sys
-from ioweather.ui.cli.main import run
-code = run(sys.argv[1:])
-sys.exit(code or ",".join(set(sys.modules) & set({HEAVY})) or 0)
-"""
-
-
-def test_asking_a_server_loads_nothing_that_computes(lake, tmp_path):
-    """As on a login node: no token, where the server shows all to all, and where it does not."""
-    job = str(ASKED["system"])
-    home = {"HOME": str(tmp_path), "PATH": os.defpath, "IOWEATHER_TOKEN_FILE": str(tmp_path / "none")}
-    for mode, code in (("open", 0), ("own", 2)):
-        client(lake, mode)
-        app = create_app(lake.root, (), visibility=lake.facility.visibility)
-        with running(app, bind("127.0.0.1", 0)) as where:
-            done = subprocess.run([sys.executable, "-c", ASK, "why", job, "--server", where, "--line"], env=home,
-                                  capture_output=True, text=True, check=False)  # fmt: skip
-        assert done.returncode == code, done.stderr
-        assert "(ioweather, judged now)" in done.stdout if code == 0 else "Ask its administrator" in done.stderr
 
 
 def test_what_a_server_does_not_give_is_refused(capsys):

@@ -22,9 +22,8 @@ from ioweather.ui.cli.main import run
 from ioweather.ui.report.mail import make_message
 from ioweather.ui.report.sheets import find, operator_sheet
 from ioweather.ui.report.write import gather
-from ioweather.ui.web import MAIN
 from ioweather.ui.web.app import LOOPBACK, create_app
-from ioweather.ui.web.facilities import Facilities
+from ioweather.ui.web.served_lake import ServedLake
 from ioweather.ui.web.visible import View
 from made_once import made_once
 
@@ -82,7 +81,7 @@ def check_texts(root, number: int, as_text, page: str) -> None:
 def as_assistants_see(root):
     """A function that calls a tool of the MCP server; skips without its library."""
     tools = pytest.importorskip("ioweather.ui.mcp_server", reason="the MCP library is not installed")
-    view = View(Facilities({MAIN: root}), MAIN, None)
+    view = View(ServedLake(root), None)
     return lambda name, job: tools.call_tool(view, name, {"job": str(job)}).structured_content
 
 

@@ -15,7 +15,7 @@ from ioweather.agent.delivery import Server, Shipment, Shipper, push, read_token
 from ioweather.agent.sensor import Operation, Origin, Timing, event_row, response_row
 from ioweather.agent.settings import settings_from
 from ioweather.agent.spool import Spool, row_line
-from ioweather.core.errors import FacilityError, UsageError
+from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.ingestion.queue import waiting
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token, revoke_token
@@ -114,7 +114,7 @@ def test_a_row_of_another_host_refuses_the_whole_segment(client, root, token, ro
     with open_lake(root).snapshot() as snapshot:
         counts = [snapshot.query(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in ("events", "series")]
         assert (*counts, snapshot.query("SELECT count(*) FROM responses").fetchall()[0][0]) == (0, 0, 0)
-        assert snapshot.query("SELECT status, reason FROM ingests").fetchall() == [("quarantined", "foreign_rows")]
+        assert snapshot.query("SELECT status, reason FROM ingests").fetchall() == []
     # After a line that cannot be read nothing is looked at, nor taken.
     partial = send(client, token, segment(event(1), "no json", row), name="seg-n1-2-1.ndjson")
     assert (partial.json()["status"], partial.json()["rows"]) == ("partial", {"events": 1})
@@ -308,7 +308,7 @@ def test_a_refusal_is_heard_however_much_is_sent(server, root, large, token, mon
 
 
 def test_who_sends_for_ever_is_cut_off(root, monkeypatch):
-    monkeypatch.setattr("ioweather.ui.web.pushes.HEARD_OUT_BYTES", 1000)
+    monkeypatch.setattr("ioweather.ui.web.pushes.REST_BYTES", 1000)
     with running(create_app(root), bind("127.0.0.1", 0)) as where:
         host, port = where.removeprefix("http://").rstrip("/").split(":")
         with socket.create_connection((host, int(port))) as sender:
@@ -320,11 +320,11 @@ def test_who_sends_for_ever_is_cut_off(root, monkeypatch):
 
 
 def test_the_token_goes_to_one_server_alone(token_file, tmp_path):
-    with pytest.raises(FacilityError, match="unencrypted"):
+    with pytest.raises(IoweatherError, match="unencrypted"):
         settings_from({"push_url": "http://weather.example.org", "push_token_file": "/x"})
-    with pytest.raises(FacilityError, match="or neither"):
+    with pytest.raises(IoweatherError, match="or neither"):
         settings_from({"push_url": "https://weather.example.org"})
-    with pytest.raises(FacilityError, match="not a server URL"):
+    with pytest.raises(IoweatherError, match="not a server URL"):
         settings_from({"push_url": "weather", "push_token_file": "/x"})
     found = settings_from({"push_url": "https://weather.example.org/", "push_token_file": "/x"}).server
     assert found == Server("https://weather.example.org", Path("/x"))

@@ -14,8 +14,6 @@ from pathlib import Path
 import pytest
 
 from ioweather.lake.lake import open_lake
-from ioweather.ui.local_setup import Child, writable_place
-from ioweather.ui.web.app import bind
 
 
 @pytest.fixture
@@ -37,7 +35,8 @@ def start(home):
     started: list[subprocess.Popen[str]] = []
 
     def run(*arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "ioweather", "up", "--no-demo", "--port", "0", *arguments]
+        open_lake(base / "data" / "ioweather" / "demo", create=True)  # else it would be made in the background
+        command = [sys.executable, "-m", "ioweather", "up", "--port", "0", *arguments]
         pipe = subprocess.PIPE
         started.append(subprocess.Popen(command, cwd=home, env=environment, text=True, stdout=pipe, stderr=pipe))
         return started[-1]
@@ -69,16 +68,19 @@ def test_it_ends_by_itself_tells_first_times_at_once_and_the_rows_are_in_the_lak
     address = address_in(process)
     with urllib.request.urlopen(f"{address}api/v1/healthz", timeout=30) as response:
         assert response.status == 200
+    time.sleep(1)
     with urllib.request.urlopen(address, timeout=30) as response:
         shown = response.read().decode()
         assert response.headers["refresh"] == "2"
     assert f"Measuring {home}" in shown
     assert "The first numbers appear here in" in shown
+    demo = shown.split('">simulated facility</a>')[0].rsplit('href="', 1)[1]
+    with urllib.request.urlopen(demo, timeout=30) as response:
+        assert f'<a href="{address}">this machine</a>' in response.read().decode()
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert "First response times: read " in out
     assert out.index("First response times") < out.index("No baseline yet")
-    assert "simulated" not in out
     assert not any(home.iterdir())
     with open_lake(home.parent / "data" / "ioweather" / "lake").snapshot() as snapshot:
         assert snapshot.tables()["responses"] > 0
@@ -110,28 +112,3 @@ def test_a_taken_port_is_said_before_anything_starts(home, start):
     assert process.returncode == 2
     assert "Cannot listen" in err
     assert not any(home.iterdir())
-
-
-def test_an_address_that_is_not_ours_is_refused():
-    from ioweather.core.errors import UsageError
-
-    with pytest.raises(UsageError, match="Cannot listen"):
-        bind("192.0.2.1", 0)
-
-
-def test_the_home_serves_where_this_directory_cannot_be_written(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Path, "home", lambda: tmp_path.parent)
-    monkeypatch.setattr(os, "access", lambda place, mode: place == tmp_path.parent)
-    assert writable_place() == tmp_path.parent
-
-
-def test_what_a_child_says_before_it_fails_is_told_and_told_again_the_same(tmp_path):
-    child = Child("probe", ("probe", str(tmp_path / "nowhere"), "--spool", str(tmp_path / "spool")))
-    deadline = time.monotonic() + 60
-    while child.process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.1)
-    text = child.complaint()
-    assert text.startswith("probe: ioweather: ")
-    assert child.complaint() == text
-    child.wait(time.monotonic() + 1)

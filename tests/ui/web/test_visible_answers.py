@@ -118,10 +118,6 @@ def test_what_if_is_asked_of_ones_own_job(get: Get) -> None:
 
 def test_a_project_is_what_the_one_who_asks_may_see_of_it(get: Get) -> None:
     counted = {user: get(user, "ask/project", name="p1") for user in ("olga", "anna", "stranger")}
-    whole, own = counted["olga"].json()["result"], counted["anna"].json()["result"]
-    assert whole["server_bytes"] == 31 * 40_000_000_000 - 39_000_000_000
-    assert whole["server_bytes_with_log_ratio"] == 0.0  # both jobs that the servers counted have no log
-    assert own["server_bytes"] is None  # Anna's own job was not counted by the servers
     names_nobody_but(counted["anna"].text, "anna")
     assert counted["stranger"].status_code == 404
 

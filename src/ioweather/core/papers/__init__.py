@@ -87,7 +87,7 @@ def parse_printed(text: str, default_unit: str = "n") -> _Printed:
 
 
 @dataclass(frozen=True)
-class ExhibitEntry:
+class _ExhibitEntry:
     """A table, figure or headline statement of a paper: the study that makes it from a site's data, the page of the
     dashboard that shows it, and its equations, each with its meaning."""
 
@@ -101,7 +101,7 @@ class ExhibitEntry:
 
 
 @dataclass(frozen=True)
-class Paper:
+class _Paper:
     """A paper, and the site and year that its numbers are from."""
 
     key: str
@@ -111,7 +111,7 @@ class Paper:
     year: int
     doi: str
     site: str
-    exhibits: tuple[ExhibitEntry, ...]
+    exhibits: tuple[_ExhibitEntry, ...]
 
     @property
     def citation(self) -> str:
@@ -119,13 +119,13 @@ class Paper:
 
 
 @cache
-def exhibits() -> tuple[ExhibitEntry, ...]:
+def exhibits() -> tuple[_ExhibitEntry, ...]:
     """All exhibits, papers in alphabetical order, each in the order of its paper."""
     return tuple(entry for paper in PAPERS.values() for entry in paper.exhibits)
 
 
 @cache
-def exhibit_entry(exhibit_id: str) -> ExhibitEntry:
+def exhibit_entry(exhibit_id: str) -> _ExhibitEntry:
     """The entry of an exhibit in its paper's file. Raises UsageError for an unknown id."""
     key = exhibit_id.partition(".")[0]
     for entry in PAPERS[key].exhibits if key in PAPERS else ():
@@ -160,7 +160,7 @@ def document(key: str) -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name(f"{key}.toml").read_text("utf-8"))
 
 
-def _read_paper(key: str) -> Paper:
+def _read_paper(key: str) -> _Paper:
     """A paper with its exhibits, from its TOML file."""
     data, shared = document(key), document("equations")
     entries = []
@@ -168,9 +168,9 @@ def _read_paper(key: str) -> Paper:
         # An equation is written out, or named where several exhibits share it.
         equations = (shared[given] if isinstance(given, str) else given for given in block["equations"])
         words = {name: block[name] for name in ("id", "title", "what", "study", "page")}
-        entries.append(ExhibitEntry(paper=key, **words, equations=tuple((text, what) for text, what in equations)))
+        entries.append(_ExhibitEntry(paper=key, **words, equations=tuple((text, what) for text, what in equations)))
     about = {name: data[name] for name in ("key", "title", "venue", "year", "doi", "site")}
-    return Paper(**about, authors=tuple(data["authors"]), exhibits=tuple(entries))
+    return _Paper(**about, authors=tuple(data["authors"]), exhibits=tuple(entries))
 
 
 def values_of(block: Mapping[str, Any]) -> Iterator[Published]:
@@ -206,4 +206,4 @@ def _read_number(exhibit: str, quantity: str, printed: str, default_unit: str, p
     return Published(exhibit, quantity, number.value, number.unit, place, "; ".join(filter(None, remarks)))
 
 
-PAPERS: Final[Mapping[str, Paper]] = {key: _read_paper(key) for key in ("car11", "don15", "kun19", "mad17", "pat19")}
+PAPERS: Final[Mapping[str, _Paper]] = {key: _read_paper(key) for key in ("car11", "don15", "kun19", "mad17", "pat19")}

@@ -51,7 +51,7 @@ _AGREES: Final = 0.9
 
 
 @dataclass(frozen=True)
-class Claim:
+class _Claim:
     """A statement of a paper as a one-sided test. `text` is the statement, `otherwise` its opposite; both are clauses.
 
     The estimate must be above (or below) a number. `exact` counts need no interval. A number that counts parts of a
@@ -100,7 +100,7 @@ class Judgement:
     `p_value` is one-sided, of an estimate at the limit; None for exact counts. `weaker`: on the right side of a
     criterion of ours, but short of what the paper prints."""
 
-    claim: Claim
+    claim: _Claim
     standing: Standing
     estimate: Estimate | None = None
     limit: float | None = None
@@ -114,18 +114,18 @@ class Judgement:
 
 
 @cache
-def claims(key: str = "") -> tuple[Claim, ...]:
+def claims(key: str = "") -> tuple[_Claim, ...]:
     """The claims of one paper, or of all five in alphabetical order."""
     if not key:
         return tuple(claim for paper in PAPERS for claim in claims(paper))
     return tuple(
-        Claim(paper=key, **{**block, "id": f"{key}.{block['id']}", "exhibit": f"{key}.{block['exhibit']}"})
+        _Claim(paper=key, **{**block, "id": f"{key}.{block['id']}", "exhibit": f"{key}.{block['exhibit']}"})
         for block in document(key).get("claim", ())
     )
 
 
 @cache
-def claim_of(claim_id: str) -> Claim:
+def claim_of(claim_id: str) -> _Claim:
     """The claim of this id. Raises UsageError where there is none."""
     for claim in claims():
         if claim.id == claim_id:
@@ -133,19 +133,19 @@ def claim_of(claim_id: str) -> Claim:
     raise UsageError(f"There is no claim {claim_id!r}.", hint="`ioweather claims` lists them all.")
 
 
-def _printed(claim: Claim) -> Published | None:
+def _printed(claim: _Claim) -> Published | None:
     """The number that the paper prints of its own site for a claim."""
     wanted = claim.printed or claim.estimate
     return next((value for value in published(claim.exhibit) if value.quantity == wanted), None)
 
 
-def printed_value(claim: Claim) -> str:
+def printed_value(claim: _Claim) -> str:
     """The number that the paper prints for its own site, as printed; empty if it has only words."""
     value = _printed(claim)
     return as_printed(value) if value else ""
 
 
-def judge_claim(claim: Claim, estimates: Mapping[str, Estimate]) -> Judgement:
+def judge_claim(claim: _Claim, estimates: Mapping[str, Estimate]) -> Judgement:
     """Test a claim on the estimates of its exhibit, by name."""
     estimate = estimates.get(claim.estimate)
     if estimate is None or estimate.value is None:
@@ -183,7 +183,7 @@ def judge_claims(exhibit: str, estimates: Iterable[Estimate]) -> tuple[Judgement
     )
 
 
-def _reaches(claim: Claim, estimate: Estimate, limit: float) -> bool:
+def _reaches(claim: _Claim, estimate: Estimate, limit: float) -> bool:
     """Whether the estimate is compatible with what the paper prints, where the criterion itself is ours."""
     printed = _printed(claim)
     if not claim.ours or printed is None or not isinstance(printed.value, (int, float)):

@@ -36,10 +36,6 @@ UNNAMED_CLUSTER = "cluster"
 # What describes an unhealthy component in `events`.
 EVENT_COLUMNS: Final = ("system", "component", "label", "start_ns", "end_ns", "strength_ratio", "details")
 EVENT_KINDS = ("annotation", "component_health", "episode", "gap", "incident", "maintenance", "phase")
-HISTOGRAM_NAMES = names_of("""
-    age_size atime capacity ctime depth directory_entries directory_size extension link_count mtime name_length
-    overhead_negative overhead_positive size symlink_length
-""")
 
 ColumnType: TypeAlias = Literal["int64", "float64", "text", "bool"]
 _TYPES: Final[Mapping[str, ColumnType]] = {"int": "int64", "float": "float64", "text": "text", "bool": "bool"}
@@ -144,7 +140,7 @@ def most_per_s(kind: str, unit: str) -> float:
     return (_MOST_PER_S_OF_DEVICE if kind == "device" else _MOST_PER_S)[unit]
 
 
-class Metric(NamedTuple):
+class _Metric(NamedTuple):
     """A metric of `series`: an amount in the interval that adds up (extensive), or a mean over it (intensive)."""
 
     name: str
@@ -160,8 +156,8 @@ class Metric(NamedTuple):
 
 
 _DECLARED: Final = tomllib.loads(Path(__file__).with_name("tables.toml").read_text("utf-8"))
-METRICS: Final[dict[str, Metric]] = {
-    name: Metric(name, unit, kind == "extensive", doc)
+METRICS: Final[dict[str, _Metric]] = {
+    name: _Metric(name, unit, kind == "extensive", doc)
     for kind, lines in _DECLARED.pop("metrics").items()
     for name, unit, doc in (line.split(maxsplit=2) for line in lines.strip().splitlines())
 }

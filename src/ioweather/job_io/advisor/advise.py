@@ -10,11 +10,11 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from ioweather.core.results import Answer, Estimate, Exhibit, Fact, FactGroup, Finding
+from ioweather.core.results import Answer, Fact, FactGroup, Finding
 from ioweather.core.units import MIB, format_seconds
 from ioweather.job_io.advisor import parallel_rules, request_rules
-from ioweather.job_io.advisor.declared_rules import declared_rule, site_advice
-from ioweather.job_io.advisor.expected_savings import LEVEL, Advice, Rule
+from ioweather.job_io.advisor.declared_rules import declared_rule, read_site_advice
+from ioweather.job_io.advisor.expected_savings import Advice, Rule
 from ioweather.job_io.advisor.profile import profile_of
 from ioweather.job_io.outcomes import AdviceItem, JobOutcome, WhyOutcome
 from ioweather.job_io.view import JobView, as_one_run
@@ -104,8 +104,7 @@ def _find_rules_of_changes(result: WhyOutcome, *, only_here: bool = False) -> se
 
 
 def advised_answer(answer: Answer, advised: Advised) -> Answer:
-    """Add advice to facts, findings, exhibits and result."""
-    exhibits = (*answer.exhibits, _make_advice_exhibit(advised)) if advised.patterns else answer.exhibits
+    """Add advice to facts, findings and result."""
     result = answer.result
     seen, worth = (
         tuple(
@@ -127,7 +126,7 @@ def advised_answer(answer: Answer, advised: Advised) -> Answer:
     elif isinstance(result, WhyOutcome):
         result = replace(result, worth=worth)
     facts, findings = (*answer.facts, *advice_facts(advised)), (*nothing, *answer.findings, *advice_findings(advised))
-    return replace(answer, facts=facts, exhibits=exhibits, findings=findings, result=result)
+    return replace(answer, facts=facts, findings=findings, result=result)
 
 
 def advice_facts(advised: Advised) -> tuple[FactGroup, ...]:
@@ -188,40 +187,11 @@ def _list_advice_lines(advice: Advice) -> Iterator[Fact]:
 
 
 def advice_findings(advised: Advised) -> Iterator[Finding]:
-    """Yield a finding on time that is no I/O, and one on advice that has no line of its own."""
-    for advice in advised.patterns:
-        if advice.name == "waiting_opens":
-            yield Finding(f"{advice.evidence[:1].upper()}{advice.evidence[1:]} ({advice.file}).", name=advice.name)
+    """Yield a finding on advice that has no line of its own."""
     named = {advice.name for advice in (*advised.shown, *advised.others)}
     if more := [advice for advice in advised.worth if advice.name not in named]:
         largest = f"{'it' if len(more) == 1 else 'the first'} saves {_format_saving(more[0])}"
         yield Finding(f"{len(more)} more to change; {largest}. See --json.", name="more_advice")
-
-
-def _make_advice_exhibit(advised: Advised) -> Exhibit:
-    """Return all patterns as an exhibit, for the page and for programs."""
-    estimates = tuple(
-        Estimate(a.headline, a.seconds, "seconds", a.saving.low, a.saving.high, LEVEL, a.saving.pairs, a.model)
-        for a in advised.patterns
-    )
-    findings = tuple(
-        Finding(f"{a.headline}: {a.evidence}. Change to: {' '.join(a.fix_lines)}", "note", a.name)
-        for a in advised.patterns
-    )
-    caveats = [
-        "Each figure is the saving from this change alone. Changes that save less than "
-        f"{format_seconds(advised.floor_seconds)} are not suggested.",
-        "Intervals come from earlier real and simulated changes and are valid only for similar runs.",
-        "The advice uses only the times in this log. It does not compare this run with others.",
-    ]
-    if advised.incomplete:
-        caveats.append("Some files have no record. Times are lower bounds, and processes are not compared.")
-    if advised.as_one:
-        caveats.append(f"The job's {advised.runs} single-process logs are analysed as one run.")
-    elif advised.runs > 1:
-        caveats.append(f"This job has {advised.runs} runs; the one with the most I/O time is analysed.")
-    title = "Patterns and possible savings"
-    return Exhibit("advice", title, estimates=estimates, findings=findings, caveats=tuple(caveats))
 
 
 def _read_rules() -> tuple[Rule, ...]:
@@ -248,16 +218,14 @@ FLOOR_SHARE: Final = 0.01
 class Advised:
     """All patterns of a run, the costliest first. `io_seconds` is None if the log has no times.
 
-    `as_one`: the runs are processes without MPI, treated as one run. `incomplete`: some files have no record, so that
-    seconds are lower bounds. `at_usual_speed`: seconds are those of a run at the system's usual state.
+    `incomplete`: some files have no record, so that seconds are lower bounds. `at_usual_speed`: seconds are those of a
+    run at the system's usual state.
     """
 
     patterns: tuple[Advice, ...]
     io_seconds: float | None
     run_seconds: float | None
     floor_seconds: float
-    runs: int = 1
-    as_one: bool = False
     incomplete: bool = False
     at_usual_speed: bool = False
 
@@ -336,21 +304,18 @@ def advise(view: JobView) -> Advised:
     floor = max(FLOOR_SECONDS, FLOOR_SHARE * (profile.run_seconds or 0.0))
     # Counters of a damaged log may be anything: costs that are not finite count as 0.
     with np.errstate(all="ignore"):
-        notes, of_site = site_advice()
+        notes, of_site = read_site_advice()
         rules = () if profile.sums_only else (*RULES, *of_site)
-        seen = [advice for rule in rules if (advice := rule.advice(profile)) is not None]
-    named = {advice.name for advice in seen}
-    explained = {name for rule in rules if rule.name in named for name in rule.explains}
-    ranked = sorted((a for a in seen if a.name not in explained), key=lambda advice: -advice.stated_seconds)
+        found = [(rule, advice) for rule in rules if (advice := rule.advice(profile)) is not None]
+    explained = {name for rule, _ in found for name in rule.explains}
+    seen = [advice for _, advice in found if advice.name not in explained]
     return Advised(
         patterns=tuple(
             replace(a, matters=a.stated_seconds >= floor and a.stated_seconds > 0, note=notes.get(a.name, ""))
-            for a in ranked
+            for a in sorted(seen, key=lambda advice: -advice.stated_seconds)
         ),
         io_seconds=profile.io_seconds,
         run_seconds=profile.run_seconds,
         floor_seconds=floor,
-        runs=view.logs_of_job,
-        as_one=one.separate,
         incomplete=one.incomplete,
     )

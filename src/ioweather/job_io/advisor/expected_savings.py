@@ -103,16 +103,9 @@ def record() -> tuple[MeasuredChange, ...]:
 
 
 @cache
-def _record_on(storage: Storage | None) -> tuple[MeasuredChange, ...]:
+def record_on(storage: Storage | None) -> tuple[MeasuredChange, ...]:
     """Return the past pairs on storage of this kind."""
     return tuple(pair for pair in record() if pair.storage == storage)
-
-
-def expected_saving(
-    rule: str, part: str, storage: Storage | None, modelled_seconds: float, most_seconds: float, bytes_per_s: float
-) -> Saving:
-    """Return the expected saving of a rule from the recorded pairs, for a run that moved bytes at this rate."""
-    return saving_from_pairs(_record_on(storage), rule, part, modelled_seconds, most_seconds, bytes_per_s)
 
 
 def saving_from_pairs(
@@ -227,6 +220,7 @@ class Rule:
         if if_faster > seconds or not self.tried:
             saving = Saving(0.0, 0.0, max(if_faster, seconds), 0, 0, tried=False)
         else:
-            saving = expected_saving(self.name, self.part, profile.storage, seconds, most, profile.bytes_per_s)
+            pairs = record_on(profile.storage)
+            saving = saving_from_pairs(pairs, self.name, self.part, seconds, most, profile.bytes_per_s)
         named = (self.name, self.headline, self.dimension, self.part, seen.evidence, seconds, saving, self.model)
         return Advice(*named, fix_lines=seen.fix_lines, file=profile.name_file(seen.rows))

@@ -13,7 +13,7 @@ from ioweather.facts.job_metrics import ratio
 from ioweather.facts.runs import ALMOST_ALL
 from ioweather.job_io.advisor import fixes
 from ioweather.job_io.advisor.fixes import Pattern
-from ioweather.job_io.advisor.profile import FILESYSTEMS, NOTICEABLE_SHARE, PARALLEL, VERBS, Profile
+from ioweather.job_io.advisor.profile import FILESYSTEMS, PARALLEL, VERBS, Profile
 
 # Drishti's: slowest against fastest process of a shared file.
 STRAGGLER: Final = 0.15
@@ -290,17 +290,6 @@ def find_aggregators(profile: Profile) -> Pattern | None:
     return Pattern(evidence, seconds, (*lines, *fixes.hint_lines(profile, hints)), rows)
 
 
-def _share_targets(profile: Profile, rows: Bools) -> tuple[list[str], Floats]:
-    """Return targets, and the share of each record on each of them: a file is divided evenly over its targets."""
-    osts = profile.records.text("osts")
-    lists = [[name for name in category.split(",") if name] for category in osts.categories]
-    targets = sorted({name for code in np.unique(osts.codes[rows]) if code >= 0 for name in lists[code]})
-    shares = np.zeros((len(targets), len(lists) + 1))
-    for code, names in enumerate(lists):
-        shares[[place for place, target in enumerate(targets) if target in names], code] = 1.0 / max(len(names), 1)
-    return targets, shares[:, osts.codes]
-
-
 def find_striping(profile: Profile) -> Pattern | None:
     """Find a large shared file on few targets."""
     stripes = profile.ints("stripe_count").astype(np.float64)
@@ -340,7 +329,9 @@ def find_unused_targets(profile: Profile) -> Pattern | None:
     stripes = profile.ints("stripe_count")
     laid_out = rows & (stripes > 0)
     if laid_out.any():
-        used = len(_share_targets(profile, laid_out)[0])
+        osts = records.text("osts")
+        layouts = [osts.categories[code] for code in np.unique(osts.codes[laid_out]) if code >= 0]
+        used = len({target for layout in layouts for target in layout.split(",") if target})
         if not used:  # their numbers are not recorded: at most the sum of stripes
             most = np.zeros(records.files, np.int64)
             np.maximum.at(most, records.file[laid_out], stripes[laid_out])
@@ -363,55 +354,36 @@ def find_unused_targets(profile: Profile) -> Pattern | None:
     return Pattern(evidence, 0.0, lines, rows)
 
 
-def find_uneven_targets(profile: Profile) -> Pattern | None:
-    """Find files whose stripes share some targets more than others."""
-    rows = profile.counted & profile.moved_rows & (profile.ints("stripe_count") > 0)
-    targets, share = _share_targets(profile, rows)
-    load = (share * np.where(rows, profile.moved, 0)).sum(axis=1)
-    if profile.incomplete or len(targets) < 2 or load.sum() < 64 * MIB or load.max() <= 1.5 * load.mean():
-        return None
-    busiest, mean = int(np.argmax(load)), float(load.mean())
-    seconds = profile.saving(np.where(rows, profile.data_seconds * share[busiest] * (1.0 - mean / load.max()), 0.0))
-    if seconds < NOTICEABLE_SHARE * (profile.io_seconds or 0.0):
-        return None
-    evidence = (
-        f"target {targets[busiest]} has {format_bytes(float(load[busiest]))} of the run's data; the mean of "
-        f"{len(targets):,} targets is {format_bytes(mean)}"
-    )
-    # One stripe for each file, or all targets for a shared file.
-    width = int(fixes.most_stripes(profile)) if (rows & profile.shared).any() else 1
-    return Pattern(evidence, seconds, fixes.layout_lines(profile, rows, width), rows)
-
-
 def find_slow_target(profile: Profile) -> Pattern | None:
     """Find one storage target far slower than the others, for files of the same kind: three files or more on it, and
     four other targets; five times as long per byte, and each of its files longer than nine of ten elsewhere."""
-    spent, moved = profile.data_seconds, profile.moved
+    spent, moved, target = profile.data_seconds, profile.moved, profile.records.text("osts")
     rows = profile.counted & (moved >= MIB) & (profile.ints("stripe_count") == 1) & ~profile.collective
-    targets, share = _share_targets(profile, rows)
-    if len(targets) <= 4:
+    rows &= target.codes >= 0
+    used, place = np.unique(target.codes[rows], return_inverse=True)
+    if len(used) <= 4:
         return None
-    place, each = np.where(rows, share.argmax(axis=0), -1), ratio(spent, moved)
-    usual = np.array([np.median(each[place == number]) for number in range(len(targets))])
+    each = ratio(spent, moved)
+    usual = np.array([np.median(each[rows][place == number]) for number in range(len(used))])
     worst = int(usual.argmax())
-    slow, rest = place == worst, rows & (place != worst)
+    slow = rows & (target.codes == used[worst])
+    rest = rows & ~slow
     clearly = each[slow].min() > np.quantile(each[rest], 0.9) and usual[worst] >= 5 * np.median(np.delete(usual, worst))
     # Its files must not be smaller requests in disguise.
     here, elsewhere = (np.median(ratio(moved[which], profile.operations[which])) for which in (slow, rest))
     if slow.sum() < 3 or not clearly or here < elsewhere / 2:
         return None
-    name = f"OST {targets[worst]}" if targets[worst].isdigit() else targets[worst]
-    mount = profile.records.text("mount")
-    mounts = {mount.categories[code] for code in np.unique(mount.codes[slow]) if code >= 0}
+    name = target.categories[used[worst]]
+    name = f"OST {name}" if name.isdigit() else name
     when = f" on {format_time_ns(profile.row['start_ns'])[:10]}" if profile.row.get("start_ns") else ""
     took, others = (format_seconds(float(np.median(spent[which]))) for which in (slow, rest))
     evidence = (
         f"storage target {name} was slow{when}, not your program: a file there took {took} "
-        f"({int(slow.sum()):,} files), a file on the {len(targets) - 1:,} other targets {others}"
+        f"({int(slow.sum()):,} files), a file on the {len(used) - 1:,} other targets {others}"
     )
     saved = np.where(slow, np.maximum(spent - moved * np.median(each[rest]), 0.0), 0.0)
-    full_name = f"{name} of {mounts.pop()}" if len(mounts) == 1 else name
-    lines = (f"report {full_name} to your site", "changing the program does not help")
+    mount = profile.records.text("mount")[slow].tolist()[0]
+    lines = (f"report {name}{f' of {mount}' if mount else ''} to your site", "changing the program does not help")
     return Pattern(evidence, profile.saving(saved), lines, slow)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
@@ -56,8 +56,6 @@ _SMALL_BINS: Final = 5
 _BIN_MIDDLE_BYTES: Final = (50, 500, 5_000, 50_000, 400_000)
 # A pattern of files that take less than this part of the I/O time is not named.
 NOTICEABLE_SHARE: Final = 0.01
-# An open that takes so long on its own, in a process with several threads, waits for a pipe or a lock.
-_LONG_OPEN_SECONDS: Final = 1.0
 # No device is faster.
 WRITE_TO_MEMORY_SECONDS: Final = 10e-6
 SYSTEM_CALL_SECONDS: Final = 1e-6
@@ -77,7 +75,8 @@ class Profile:
     def __init__(self, view: JobView) -> None:
         applications = view.applications
         self.records, self.row = file_records(applications, view.files), view.job_io.records()[0]
-        self.ints = self.records.ints
+        # Many rules read the same columns.
+        self.ints, self.seconds = cache(self.records.ints), cache(self.records.seconds)
         self.facility, self.log = view.facility, view.log
         self.ending_masks: dict[tuple[str, ...], Bools] = {}
         self.mounts: dict[str, str] = json.loads(applications.text("mounts").tolist()[0] or "{}")
@@ -96,30 +95,14 @@ class Profile:
         self.sums_only = bool((self.ints("record_id") == 0).any())
         seconds = self.row["run_seconds"]
         self.run_seconds = float(seconds) if seconds is not None and seconds > 0 else None
-        # Rows whose opens waited for something else than storage: a second or more each, in threads of a
-        # process that spent more time in I/O than the run lasted.
-        records = self.records
-        meta, alone = records.seconds("meta_seconds"), records.counted & (records.rank >= 0)
-        spent = np.where(alone, meta + records.seconds("read_seconds") + records.seconds("write_seconds"), 0.0)
-        ranks, place = np.unique(records.rank, return_inverse=True)
-        in_threads = sums(spent, place, len(ranks)) > 1.05 * (self.run_seconds or math.inf)
-        is_long = meta >= _LONG_OPEN_SECONDS * np.maximum(self.ints("open_count"), 1)
-        self.waits = np.asarray(alone & in_threads[place] & is_long, np.bool_)
         self._mark_records()
         value = self.row["io_seconds"]
-        # D, without `waits`; None if the log has no times.
+        # D; None if the log has no times.
         self.io_seconds = float(value) if value is not None and math.isfinite(value) and value > 0 else None
-        if self.io_seconds and self.waits.any():
-            self.io_seconds = float(self.sums_by_rank(self.spent).max(initial=0.0) + self.shared_seconds.sum()) or None
         self.moved_bytes = int(self.row["read_bytes"]) + int(self.row["write_bytes"])
         self.bytes_per_s = max(self.moved_bytes, 0) / self.io_seconds if self.io_seconds else 0.0
         self._find_rates(view.target_count, view.target_bytes_per_s)
         self._measure_requests()
-
-    def seconds(self, name: str) -> Floats:
-        """Return a float column in the order of the records. Waiting for the other end of a pipe is not I/O."""
-        values = self.records.seconds(name)
-        return np.where(self.waits, 0.0, values) if name == "meta_seconds" else values
 
     def _mark_records(self) -> None:
         """Mark the records by layer and use, and give each its bytes, seconds and part of D_S."""
@@ -144,11 +127,6 @@ class Profile:
         )
         self.independent_share = np.asarray(1.0 - np.minimum(ratio(collective, self.operations), 1.0), np.float64)
         self.first_opens: Ints = np.where(records.rank < 0, self.nprocs, 1)
-        # The size of the file of each record: its highest byte, else the bytes moved.
-        ends = np.maximum(self.ints("read_extent_bytes"), self.ints("write_extent_bytes"))
-        size = maximum(ends, records.file, records.files)
-        moved = records.per_file(self.moved, self.counted)
-        self.file_bytes: Floats = np.where(size > 0, size, moved).astype(np.float64)[records.file]
         self.data_seconds = self.seconds("read_seconds") + self.seconds("write_seconds")
         self.spent = self.seconds("meta_seconds") + self.data_seconds
         # Part of D_S of each record of rank -1; if D_S is made of spans, in proportion to the time on the file.
@@ -158,6 +136,15 @@ class Profile:
         total, d_s = float(weight.sum()), self.row["d_s_seconds"]
         scale = float(d_s) / total if d_s is not None and math.isfinite(d_s) and total > 0 else 0.0
         self.shared_seconds = weight * scale if scale else np.zeros(len(rows))
+
+    @cached_property
+    def file_bytes(self) -> Floats:
+        """The size of the file of each record: its highest byte, else the bytes moved."""
+        records = self.records
+        ends = np.maximum(self.ints("read_extent_bytes"), self.ints("write_extent_bytes"))
+        size = maximum(ends, records.file, records.files)
+        moved = records.per_file(self.moved, self.counted)
+        return np.where(size > 0, size, moved).astype(np.float64)[records.file]
 
     def _find_rates(self, target_count: int | None, sampled_bytes_per_s: float | None) -> None:
         """Find the highest rate that storage can deliver to the run, and its origin: the file system's peak, samples of
@@ -279,7 +266,7 @@ class Profile:
     def is_noticeable(self, rows: Bools) -> bool:
         """Whether the I/O on the files of these records takes a noticeable part of the run's I/O time, or cannot be
         compared with it."""
-        if not self.io_seconds or (rows & self.waits).any():
+        if not self.io_seconds:
             return True
         mine = np.isin(self.records.file, np.unique(self.records.file[rows]))
         return self.saving(np.where(mine, self.spent, 0.0)) >= NOTICEABLE_SHARE * self.io_seconds

@@ -318,18 +318,6 @@ def find_seeks(profile: Profile) -> Pattern | None:
     return Pattern(f"{count:,} seeks for {done:,} reads and writes", profile.saving(saved), lines, rows)
 
 
-def find_waiting_opens(profile: Profile) -> Pattern | None:
-    """Find opens that wait for something else than storage."""
-    if not (rows := profile.waits).any():
-        return None
-    longest = format_seconds(float(profile.records.seconds("meta_seconds")[rows].max()))
-    evidence = (
-        f"opens of {profile.files_in(rows):,} files blocked for up to {longest} in several threads at once, probably "
-        "on pipes or locks; the advice excludes this time"
-    )
-    return Pattern(evidence, 0.0, ("find what the threads wait for: it is not I/O",), rows)
-
-
 def find_metadata_storm(profile: Profile) -> Pattern | None:
     """Find more opens and stats than reads and writes, or most of the time in them."""
     rows = profile.counted & ~profile.records.mpiio & ~_find_often_flushed(profile)

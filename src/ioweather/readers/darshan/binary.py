@@ -27,7 +27,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Ints
 from ioweather.core.units import GIB, MIB, NS, format_bytes
 from ioweather.readers.darshan.format import (
@@ -101,9 +101,9 @@ def damaged(message: str) -> CorruptInput:
     return CorruptInput(message, hint="The file is damaged. Copy it again.")
 
 
-def cut_short(message: str) -> TruncatedInput:
+def cut_short(message: str) -> SourceError:
     """An error for a log that ends too early."""
-    return TruncatedInput(message, hint="Copy the complete file and try again.")
+    return SourceError(message, hint="Copy the complete file and try again.", kind="TruncatedInput")
 
 
 def decode_text(raw: bytes) -> str:
@@ -344,10 +344,11 @@ def _identify(data: bytes) -> tuple[HeaderLayout, ByteOrder]:
         )
     layout = LAYOUTS.get(version)
     if layout is None:
-        raise UnsupportedVersion(
+        raise SourceError(
             f"The log has version {version.decode('ascii', 'backslashreplace')}; "
             f"supported versions: {', '.join(v.version for v in LAYOUTS.values())}.",
             hint="A newer ioweather may support it.",
+            kind="UnsupportedVersion",
         )
     if len(data) < layout.bytes:
         raise cut_short(f"The log ends after {len(data)} bytes, within its header of {layout.bytes} bytes.")
@@ -654,9 +655,10 @@ def _identify_old(raw: bytes) -> tuple[str, ByteOrder]:
         )
     layout = _JOB_LAYOUTS.get(version)
     if layout is None:
-        raise UnsupportedVersion(
+        raise SourceError(
             f"Compressed logs of version {version} are not supported; supported: {', '.join(_JOB_LAYOUTS)}.",
             hint="Decompress logs of version 3 first. Versions before 1.21 were never published.",
+            kind="UnsupportedVersion",
         )
     if len(raw) < layout[0]:
         raise cut_short(f"The log has {len(raw)} bytes, but its job region has {layout[0]}.")

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.contracts import Content, PathPolicy, ReadContext
-from ioweather.core.errors import EmptyInput, SourceError
+from ioweather.core.errors import SourceError
 from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import APPLICATIONS, FILE_MODULES, FILES, READ_BINS, SIZE_BINS, WRITE_BINS, encode_text
 from ioweather.core.units import names_of, path_hash, shown_command
@@ -36,7 +36,7 @@ from ioweather.readers.darshan.binary import (
 )
 from ioweather.readers.darshan.format import DATA, LAYOUTS
 from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Module, Ragged, column
-from ioweather.readers.darshan.text import is_darshan_text, read_parser_text
+from ioweather.readers.darshan.text import is_parser_text, read_parser_text
 from ioweather.readers.reader_catalogue import FileReader
 
 # 'user_program_id178062_12-31-64877_1.darshan.gz'
@@ -81,11 +81,13 @@ def read_log(
 def _read(data: bytes, digest: str | None, modules: Collection[str] | None) -> DarshanLog:
     """The log in these bytes: of 3.x, of 1.x or 2.x (compressed as a whole), or text of darshan-parser."""
     if not data:
-        raise EmptyInput("The file is empty.", hint="The run may have been killed before Darshan wrote its log.")
-    if data[8:16] not in MAGIC_BYTES and is_darshan_text(data):
-        return read_parser_text(data, modules)
+        raise SourceError(
+            "The file is empty.", hint="The run may have been killed before Darshan wrote its log.", kind="EmptyInput"
+        )
     if data.startswith((GZIP_MAGIC, BZIP2_MAGIC)):
         return read_version_2(data, modules)
+    if data[8:16] not in MAGIC_BYTES and is_parser_text(data):
+        return read_parser_text(data, modules)
     return read_version_3(data, modules, digest)
 
 
@@ -285,7 +287,7 @@ def _detect_darshan(head: bytes, path: Path) -> float:
     """A 3.x log begins with its version and a magic number; older ones are compressed as a whole, and 1.x has no
     magic number."""
     start = head[:16]
-    if start[8:] not in MAGIC_BYTES and is_darshan_text(head):
+    if start[8:] not in MAGIC_BYTES and is_parser_text(head):
         return 0.95
     is_compressed = head.startswith((GZIP_MAGIC, BZIP2_MAGIC))
     if is_compressed:
@@ -343,7 +345,7 @@ def _make_applications(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
         modules=encode_text([",".join((*log.modules, *log.skipped_modules, *log.unknown_modules)) for log in logs]),
         longer_records=encode_text([",".join(log.longer_records) or None for log in logs]),
         hosts=[_host_count(log) for log in logs],
-        form=encode_text([None if log.form == "log" else log.form for log in logs]),
+        form=encode_text([log.form for log in logs]),
     )
 
 

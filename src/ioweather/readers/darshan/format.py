@@ -10,14 +10,14 @@ import functools
 import re
 import sys
 import tomllib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from ioweather.core.errors import UnsupportedVersion
+from ioweather.core.errors import SourceError
 from ioweather.core.units import names_of
 
 DATA: Final = tomllib.loads(resources.files(__package__).joinpath("counters.toml").read_text(encoding="utf-8"))
@@ -74,16 +74,6 @@ CP: Final = _prefixed("CP", DATA["cp"]["counters"])
 CP_F: Final = _prefixed("CP_F", DATA["cp"]["times"])
 # By version of Darshan 1 the counters that its records lack.
 CP_MISSING: Final = {version: frozenset(_prefixed("CP", words)) for version, words in DATA["cp"]["lacks"].items()}
-
-
-def printed_version(module: str, said: int, printed: Collection[str]) -> int:
-    """The version whose counters a text has: newer tools print records of old versions with the names of new ones."""
-    newest_first = sorted((version for name, version in FIXED if name == module), reverse=True)
-    for version in (said, *newest_first):
-        names = FIXED[module, version]
-        if all(counter in printed for counter in (*names.counters, *names.fcounters)):
-            return version
-    return said
 
 
 ByteOrder: TypeAlias = Literal["little", "big"]
@@ -150,9 +140,10 @@ def fixed_dtype(module: str, version: int, order: ByteOrder) -> np.dtype[Any] | 
     if names is None:
         if module in _ESSENTIAL:
             known = ", ".join(str(v) for m, v in sorted(FIXED) if m == module)
-            raise UnsupportedVersion(
+            raise SourceError(
                 f"The {module} module has version {version}; supported versions: {known}.",
                 hint="The log was written by a newer version of Darshan. A newer version of ioweather may support it.",
+                kind="UnsupportedVersion",
             )
         return None
     mark = ORDER_CHARACTER[order]

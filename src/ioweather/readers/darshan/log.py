@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from ioweather.core.frames import Ints, import_optional
 if TYPE_CHECKING:
     from ioweather.readers.darshan.format import ByteOrder, Compression
 
-Form: TypeAlias = Literal["log", "text", "export", "totals"]
 _INSTEAD = "`.records`, a NumPy array"
 
 
@@ -120,8 +119,7 @@ class DarshanLog:
 
     `unknown_modules` are in the log but not read: their format is private to another tool, or newer than this reader.
     `skipped_modules` could be read but were not asked for. `longer_records` are modules whose records a fork of Darshan
-    made longer: what it put behind the known counters is not read. `form` is what was read: the log, or text or an
-    export made of it (`totals`: sums over all files).
+    made longer: what it put behind the known counters is not read. `form` is None for a log, `text` for its text.
     """
 
     version: str
@@ -135,7 +133,7 @@ class DarshanLog:
     digest: str
     skipped_modules: tuple[str, ...] = ()
     longer_records: tuple[str, ...] = ()
-    form: Form = "log"
+    form: str | None = None
 
     def records(self, module: str) -> NDArray[Any] | None:
         """Return the records of a module; None where the log has no such module."""

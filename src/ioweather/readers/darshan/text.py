@@ -1,289 +1,210 @@
-"""The text of darshan-parser: what people paste into tickets where they cannot send the log.
+"""The text of darshan-parser, which people paste into tickets where they cannot send the log.
 
-Its records are read, one counter a line; floats have six decimals, and the start is known to the second. Sums alone
-(--total, --file, --perf) and the text of darshan-dxt-parser are refused with the command that prints records.
+A record has one line for each counter. Floats have six decimals, and the start is known to the second. Sums (--total,
+--file, --perf) and the text of darshan-dxt-parser have no records and are refused.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ioweather.core.errors import CorruptInput, TruncatedInput, UnsupportedVersion
-from ioweather.core.units import NS, whole_number
+from ioweather.core.errors import CorruptInput, SourceError
+from ioweather.core.units import NS
 from ioweather.readers.darshan.binary import check_job, check_ranks, decode_text, digest_of, sort_mounts
 from ioweather.readers.darshan.format import (
     FIXED,
     HEATMAP_DTYPE,
     LUSTRE_COMPONENT,
     LUSTRE_COMPONENT_DTYPE,
-    LUSTRE_V1,
     LUSTRE_V1_DTYPE,
     LUSTRE_V2_DTYPE,
     NATIVE,
     fixed_dtype,
-    printed_version,
 )
 from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Module, Ragged
 
-FIRST_LINE: Final = b"# darshan log version:"
-_MODULE: Final = re.compile(r"# ([A-Z][\w/-]{1,40}) module: .{0,80}ver=(\d{1,9})")
-_INCOMPLETE: Final = re.compile(r"# \*WARNING\*: The ([A-Z][\w/-]{1,40}) module contains incomplete data")
-_SECTION: Final = re.compile(r"# [A-Z][\w/-]{1,40} module data")
-_RECORD: Final = re.compile(r"[A-Z][\w/-]{1,40}\t")
-# Lines of --total, --file, --perf and darshan-dxt-parser, with records or without.
-_OTHER_FORM: Final = re.compile(r"total_[A-Z]\w{2,80}: |# total(?:_bytes)?: |# DXT, | {0,9}X_[A-Z]{1,20} ")
-# A line of --file-list: id, path, times of the file; what it says is in the records too.
-_FILE_LIST: Final = re.compile(r"\d{1,20}\t")
+Values: TypeAlias = Mapping[str, Any]  # numbers by counter; words for the counters in _WORDS
+Records: TypeAlias = Mapping[tuple[int, int], Values]  # by record id and rank
 
-# Records of darshan-parser's text: module, rank, record id, counter, value, file name, mount point and type of file
-# system, one counter a line. LUSTRE and HEATMAP print their lists so too, an item a line.
-
-_MOST: Final = 1 << 63
-_IN_USE: Final = 0x10  # LCME_FL_INIT of lustre_idl.h
-_COMPONENT: Final = re.compile(r"LUSTRE_COMP(\d{1,4})_(\w{1,40})")
-_OST: Final = re.compile(r"LUSTRE_(?:COMP\d{1,4}_)?OST_ID_\d{1,6}")
-_BIN: Final = re.compile(r"HEATMAP_(READ|WRITE)_BIN_(\d{1,6})")
-_LINK: Final = "_FILE_REC_ID"  # the file of a dataset or variable, 64 bits unsigned
-_WORDS: Final = ("POOL_NAME", "STRIPE_PATTERN", "FLAGS")  # of components, printed as words
-
-Value = float | int | str
-Records = Mapping[tuple[int, int], Mapping[str, Value]]  # by rank and record id
+_FIRST_LINE: Final = b"# darshan log version:"
+_RECORD: Final = re.compile(r"([A-Z][\w/-]*)\t(-?\d{1,10})\t(\d{1,20})\t(\w+)\t([^\t]*)\t(.*)\t[^\t]*\t[^\t]*")
+_INCOMPLETE: Final = re.compile(r"# \*WARNING\*: The (\S+) module contains incomplete data")
+# Lines that --all prints beside records: sums of a module, and --file-list.
+_SUMS: Final = re.compile(r"total_|\d+\t")
+_WORDS: Final = ("POOL_NAME", "STRIPE_PATTERN", "FLAGS")
+_OST: Final = re.compile(r"LUSTRE_(?:COMP\d+_)?OST_ID_\d+")
+_LINK: Final = "_FILE_REC_ID"  # the file of a dataset or variable
+_INITIALISED: Final = 0x10  # LCME_FL_INIT of lustre_idl.h
+_LIMIT: Final = 1 << 63
+_HINT: Final = "Print all records: darshan-parser JOB.darshan > job.txt"
 
 
-def is_darshan_text(data: bytes) -> bool:
-    """Whether the bytes are text of darshan-parser; messages of a shell or a loader may come first."""
-    return data.startswith(FIRST_LINE) or b"\n" + FIRST_LINE in data[: 64 << 10]
+def is_parser_text(data: bytes) -> bool:
+    """Whether the bytes are text of darshan-parser; messages of a shell may come first."""
+    return data.startswith(_FIRST_LINE) or b"\n" + _FIRST_LINE in data[: 64 << 10]
 
 
 def read_parser_text(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
-    """The log that a text of darshan-parser is of, with the `wanted` modules (None: all)."""
-    facts, metadata, versions = dict[str, str](), dict[str, str](), dict[str, int]()
-    mounts, partial, other_form = list[tuple[str, str]](), list[str](), ""
-    records: dict[str, dict[tuple[int, int], dict[str, Value]]] = {}
-    names: dict[int, str] = {}
-    began = in_modules = False
-    for number, line in enumerate(decode_text(data).split("\n"), 1):
-        began = began or line.startswith(FIRST_LINE.decode())
-        if not began or not line or line.isspace():
-            continue
-        if _OTHER_FORM.match(line):
-            other_form = line
+    """The log that the text was printed from, with the `wanted` modules (None: all)."""
+    lines = decode_text(data).replace("\r\n", "\n").split("\n")
+    first = next(i for i, line in enumerate(lines) if line.startswith(_FIRST_LINE.decode()))
+    facts, metadata, mounts = dict[str, str](), dict[str, str](), list[tuple[str, str]]()
+    names, partial = dict[int, str](), list[str]()
+    found: dict[str, dict[tuple[int, int], dict[str, Any]]] = {}
+    for number, line in enumerate(lines[first:], first + 1):
+        name, _, value = line[2:].partition(": ")
+        if match := _RECORD.fullmatch(line):
+            module, rank, record_id, counter, printed, file_name = match.groups()
+            record = found.setdefault(module, {}).setdefault((int(record_id), int(rank)), {})
+            record[counter] = _parse_value(number, counter, printed)
+            names.setdefault(int(record_id), file_name)
+        elif line.startswith("# mount entry:"):
+            path, _, kind = line.partition(":")[2].strip().partition("\t")
+            mounts.append((path, kind))
+        elif line.startswith("# metadata: "):
+            key, _, metadata[key] = value.partition(" = ")
+        elif match := _INCOMPLETE.match(line):
+            partial.append(match[1])
         elif line.startswith("#"):
-            line = line.rstrip("\r")
-            name, _, value = line[1:].strip().partition(": ")
-            if line.startswith("# mount entry:"):
-                path, _, kind = line.partition(":")[2].strip().partition("\t")
-                mounts.append((path, kind))
-            elif name == "metadata":
-                key, _, setting = value.partition(" = ")
-                metadata[key] = setting
-            elif match := _MODULE.match(line):
-                versions[match[1]] = int(match[2])
-            elif match := _INCOMPLETE.match(line):
-                partial.append(match[1])
-            elif _SECTION.match(line):
-                in_modules = True
-            elif not in_modules:
-                facts.setdefault(name, value.strip())
-        elif _RECORD.match(line):
-            module, record, counter, count, file_name = _parse_counter(number, line)
-            records.setdefault(module, {}).setdefault(record, {})[counter] = count
-            names.setdefault(record[1], file_name)
-        elif not _FILE_LIST.match(line):
-            raise TruncatedInput(
-                f"Line {number} is not a darshan-parser counter: {line[:60]!r}.",
-                hint="Use the complete output of darshan-parser.",
-            )
+            facts.setdefault(name, value)
+        elif line.strip() and not _SUMS.match(line):
+            raise _incomplete(f"Line {number} is not a record of darshan-parser: {line[:60]!r}.")
     job = _parse_job(facts, metadata, mounts)
-    if not records and (versions or in_modules):
-        hint = "Print all records: darshan-parser JOB.darshan > job.txt"
-        if other_form.lstrip("# ").startswith(("X_", "DXT")):
-            raise UnsupportedVersion("This is a trace of darshan-dxt-parser, which is not supported.", hint=hint)
-        if other_form:
-            raise UnsupportedVersion("This darshan-parser text has sums, but no records.", hint=hint)
-        raise TruncatedInput("The text is truncated: it lists modules, but none of their counters.", hint=hint)
-    modules: dict[str, Module] = {}
-    unknown: list[str] = []
-    for module, own in records.items():
-        version, cut = versions.get(module, -1), module in partial
-        if module == "LUSTRE":
-            modules[module] = _make_lustre(own, cut)
-        elif module == "HEATMAP":
-            modules[module] = _make_heat_map(own, cut)
-        elif (module, version) in FIXED:
-            version = printed_version(module, version, next(iter(own.values())))
-            modules[module] = Module(module, version, cut, _make_records(module, version, own))
-        else:
-            unknown.append(module)
-    known = {record_id for module in modules for _, record_id in records[module]}
-    for made in modules.values():
-        check_ranks(made, job.nprocs)
+    if not found and any(name.endswith(" module") for name in facts):
+        raise _incomplete("This text has no records: darshan-parser printed sums, or the text is truncated.")
+    made = {name: _make_module(name, records, name in partial) for name, records in found.items()}
+    known = {name: module for name, module in made.items() if module is not None}
+    for each in known.values():
+        check_ranks(each, job.nprocs)
     return DarshanLog(
         facts["darshan log version"],
         NATIVE,
         "none",
         job,
-        {name: module for name, module in modules.items() if wanted is None or name in wanted},
-        {record_id: name for record_id, name in names.items() if record_id in known},
+        {name: module for name, module in known.items() if wanted is None or name in wanted},
+        names,
         tuple(partial),
-        tuple(unknown),
+        tuple(name for name in made if name not in known),
         digest_of(data),
-        tuple(name for name in modules if wanted is not None and name not in wanted),
-        form="text" if records else "log",
+        tuple(name for name in known if wanted is not None and name not in wanted),
+        form="text",
     )
 
 
-def _parse_counter(number: int, line: str) -> tuple[str, tuple[int, int], str, Value, str]:
-    """Module, (rank, record id), counter, value and name of a line."""
-    parts = line.rstrip("\r").split("\t", 5)
-    rank = whole_number(parts[1].removeprefix("-")) if len(parts) == 6 else None
-    if rank is None or not parts[2].isdecimal() or len(parts[2]) > 20:
-        raise TruncatedInput(
-            f"Line {number} is not a darshan-parser counter: {line[:60]!r}.",
-            hint="Use the complete output of darshan-parser.",
-        )
-    value: Value
+def _incomplete(message: str) -> SourceError:
+    """An error for text without all records."""
+    return SourceError(message, hint=_HINT, kind="TruncatedInput")
+
+
+def _parse_value(number: int, counter: str, printed: str) -> Any:
+    """The value of a counter. Raises CorruptInput unless it is a number of 64 bits, or one of a few words."""
+    if counter.endswith(_WORDS) and not printed.lstrip("-").isdecimal():
+        return printed
     try:
-        value = float(parts[4]) if "_F_" in parts[3] else int(parts[4])
+        if "_F_" in counter:
+            return float(printed)
+        if not -_LIMIT <= (value := int(printed)) < 2 * _LIMIT:
+            raise ValueError
     except ValueError:
-        value = parts[4] if parts[3].endswith(_WORDS) else 1 << 64
-    record_id = int(parts[2])
-    most = 1 << 64 if parts[3].endswith(_LINK) else _MOST
-    if record_id >= 1 << 64 or (not isinstance(value, str) and not -_MOST <= value < most):
-        raise CorruptInput(f"Line {number}: {parts[3][:60]} is {parts[4][:40]!r}, not a number.")
-    key = -rank if parts[1].startswith("-") else rank, record_id
-    return parts[0], key, parts[3], value, parts[5].rsplit("\t", 2)[0]
+        message = f"Line {number}: {counter[:60]} is {printed[:40]!r}, not a number of 64 bits."
+        raise CorruptInput(message, hint=_HINT) from None
+    # Ids are printed without a sign. Only the id of a linked file is stored so.
+    return value if value < _LIMIT or counter.endswith(_LINK) else value - 2 * _LIMIT
 
 
-def _make_records(module: str, version: int, records: Records) -> np.ndarray[Any, Any]:
-    """Records of fixed size as the structured array that a log has."""
-    names = FIXED[module, version]
-    table = np.zeros(len(records), fixed_dtype(module, version, NATIVE))
-    for place, ((rank, record_id), values) in enumerate(records.items()):
-        table[place]["id"], table[place]["rank"] = record_id, rank
-        if names.links:
-            table[place]["file_id"] = next((value for name, value in values.items() if name.endswith(_LINK)), 0)
-        for counter in (*names.counters, *names.fcounters):
-            table[place][counter] = _require_counter(values, counter, module, record_id)
-    table.flags.writeable = False
-    return table
-
-
-def _require_counter(values: Mapping[str, Value], counter: str, module: str, record_id: int) -> Value:
-    """The value of a counter. Raises TruncatedInput if its line is missing."""
-    if counter not in values:
-        raise TruncatedInput(
-            f"Record {record_id} of {module} has no {counter}: lines are missing.",
-            hint="Use the complete output of darshan-parser.",
+def _parse_job(facts: Mapping[str, str], metadata: dict[str, str], mounts: list[tuple[str, str]]) -> DarshanJob:
+    """The job, from the first lines of the text."""
+    version = facts.get("darshan log version", "")
+    if not version.startswith("3."):
+        raise SourceError(
+            f"Text from a log of version {version[:20]} is not supported. Supported: 3.x.",
+            hint="Ingest the log itself.",
+            kind="UnsupportedVersion",
         )
-    return values[counter]
+    try:
+        uid, job_id, nprocs, start, end = (int(facts[n]) for n in ("uid", "jobid", "nprocs", "start_time", "end_time"))
+        run_seconds = float(facts["run time"])
+    except (KeyError, ValueError) as error:
+        raise CorruptInput(f"The first lines of the text are damaged: {error}.", hint=_HINT) from None
+    check_job(start, end, nprocs)
+    if not (-_LIMIT <= uid < _LIMIT and -_LIMIT <= job_id < _LIMIT):
+        raise CorruptInput(f"The text has an impossible user or job: {uid}, {job_id}.", hint=_HINT)
+    # From 3.41 on the time of the run is printed with decimals; start and end are cut.
+    is_precise = version >= "3.41" and 0 <= run_seconds <= end - start + 1
+    end_ns = start * NS + round(run_seconds * NS) if is_precise else end * NS
+    exe = facts.get("exe", "")
+    return DarshanJob(uid, job_id, nprocs, start * NS, end_ns, run_seconds, metadata, exe, sort_mounts(mounts))
 
 
-def _make_lustre(records: Records, partial: bool) -> Module:
-    """The LUSTRE module. Darshan 3.4.5 and later print components; before, a file had one layout."""
-    osts = [[int(v) for name, v in values.items() if _OST.fullmatch(name)] for values in records.values()]
-    if all("LUSTRE_NUM_COMPONENTS" in values for values in records.values()):
-        made = [_make_components(record_id, values) for (_, record_id), values in records.items()]
-        table = np.zeros(len(records), LUSTRE_V2_DTYPE)
-        table["components"], table["stripes"] = [len(each) for each in made], [len(each) for each in osts]
-        offsets = np.concatenate([[0], np.cumsum(table["components"])])
-        ragged = {"components": Ragged(offsets, np.concatenate(made)), "ost_ids": Ragged.of(osts)}
-    else:
-        table = np.zeros(len(records), LUSTRE_V1_DTYPE)
-        for counter in LUSTRE_V1:
-            table[counter] = [_require_counter(values, counter, "LUSTRE", key[1]) for key, values in records.items()]
-        ragged = {"ost_ids": Ragged.of(osts)}
-    return _with_ids("LUSTRE", 2 if "components" in ragged else 1, partial, records, table, ragged)
-
-
-def _make_components(record_id: int, values: Mapping[str, Value]) -> np.ndarray[Any, Any]:
-    """The components of the layout of a file, in their order."""
-    found: dict[int, dict[str, Value]] = {}
-    for name, value in values.items():
-        if match := _COMPONENT.fullmatch(name):
-            found.setdefault(int(match[1]), {})[f"LUSTRE_COMP_{match[2]}"] = value
-    table = np.zeros(len(found), LUSTRE_COMPONENT_DTYPE)
-    for place, component in enumerate(found.values()):
-        for counter in LUSTRE_COMPONENT:
-            value = _require_counter(component, counter, "LUSTRE", record_id)
-            # Words are of no use here, but for the one that says whether a component has objects.
-            table[place][counter] = (_IN_USE if "init" in value else -1) if isinstance(value, str) else value
-        table[place]["pool"] = str(component.get("LUSTRE_COMP_POOL_NAME", "")).encode()[:15]
-    return table
-
-
-def _make_heat_map(records: Records, partial: bool) -> Module:
-    """The HEATMAP module: bytes read and written in each bin of time."""
-    bins: dict[str, list[list[int]]] = {"READ": [], "WRITE": []}
-    table = np.zeros(len(records), HEATMAP_DTYPE)
-    for place, ((_, record_id), values) in enumerate(records.items()):
-        table[place]["bin_width_seconds"] = _require_counter(
-            values, "HEATMAP_F_BIN_WIDTH_SECONDS", "HEATMAP", record_id
-        )
-        count = 1 + max((int(match[2]) for name in values if (match := _BIN.fullmatch(name))), default=-1)
-        table[place]["bins"] = count
-        for verb, lists in bins.items():
-            lists.append(
-                [int(_require_counter(values, f"HEATMAP_{verb}_BIN_{i}", "HEATMAP", record_id)) for i in range(count)]
-            )
-    ragged = {"write_bins": Ragged.of(bins["WRITE"]), "read_bins": Ragged.of(bins["READ"])}
-    return _with_ids("HEATMAP", 1, partial, records, table, ragged)
-
-
-def _with_ids(
-    name: str, version: int, partial: bool, records: Records, table: np.ndarray[Any, Any], ragged: dict[str, Ragged]
-) -> Module:
-    """The module of these records, with their ids and ranks."""
-    table["id"] = np.array([record_id for _, record_id in records], np.uint64)
-    table["rank"] = [rank for rank, _ in records]
+def _make_module(name: str, records: Records, partial: bool) -> Module | None:
+    """The module of these records; None if its format is not known."""
+    try:
+        if name == "LUSTRE":
+            version, table, ragged = _make_lustre(records)
+        elif name == "HEATMAP":
+            version, table, ragged = _make_heat_map(records)
+        elif versions := [version for module, version in FIXED if module == name]:
+            # Newer tools print old records with the counters of new ones: take the newest version that has its own.
+            printed = next(iter(records.values()))
+            having = [v for v in versions if {*FIXED[name, v].counters, *FIXED[name, v].fcounters} <= printed.keys()]
+            version, ragged = max(having or versions), {}
+            table = _make_table(fixed_dtype(name, version, NATIVE), records.values())
+        else:
+            return None
+    except KeyError as error:
+        raise _incomplete(f"A record of {name} has no {error.args[0]}: lines are missing.") from None
+    table["id"], table["rank"] = np.array([record_id for record_id, _ in records], "u8"), [rank for _, rank in records]
     table.flags.writeable = False
     return Module(name, version, partial, table, ragged)
 
 
-def _parse_job(facts: dict[str, str], metadata: dict[str, str], mounts: list[tuple[str, str]]) -> DarshanJob:
-    """The job, from the lines at the top of the text. Raises SourceError if one is missing."""
-    version = facts.get("darshan log version", "")
-    if not version.startswith("3."):
-        raise UnsupportedVersion(
-            f"Text from a log of version {version[:20]} is not supported. Supported: 3.x.",
-            hint="Ingest the log itself.",
-        )
-    numbers = {name: whole_number(facts.get(name, "")) for name in ("start_time", "end_time", "nprocs")}
-    missing = [name for name, number in numbers.items() if number is None]
-    if missing:
-        raise CorruptInput(
-            f"The text has no {missing[0]}: its first lines are missing.", hint="Run darshan-parser again."
-        )
-    start, end, nprocs = (number or 0 for number in numbers.values())
-    check_job(start, end, nprocs)
-    try:
-        run_seconds = float(facts.get("run time", ""))
-    except ValueError:
-        run_seconds = float(end - start + 1)
-    # From 3.41 on the time of the run is printed with decimals; start and end are cut.
-    precise = version >= "3.41" and 0 <= run_seconds <= end - start + 1
-    # Ids of 64 bits are printed as they are; the uid of the user `nobody` as a negative number.
-    uid, job_id = (_integer(facts.get(name, "0"), name) for name in ("uid", "jobid"))
-    return DarshanJob(
-        uid=uid,
-        job_id=job_id,
-        nprocs=nprocs,
-        start_ns=start * NS,
-        end_ns=start * NS + round(run_seconds * NS) if precise else end * NS,
-        run_seconds=run_seconds,
-        metadata=metadata,
-        exe=facts.get("exe", ""),
-        mounts=sort_mounts(mounts),
-    )
+def _make_table(dtype: Any, records: Collection[Values]) -> NDArray[Any]:
+    """The records as the structured array of a log: counters by name. Raises KeyError if one is missing."""
+    table = np.zeros(len(records), dtype)
+    for counter in table.dtype.names or ():
+        if counter == "file_id":
+            table[counter] = [next((v for n, v in values.items() if n.endswith(_LINK)), 0) for values in records]
+        elif counter.isupper():
+            table[counter] = [values[counter] for values in records]
+    return table
 
 
-def _integer(printed: str, what: str) -> int:
-    """A printed integer, which may be negative. Raises CorruptInput."""
-    number = whole_number(printed.removeprefix("-"))
-    if number is None:
-        raise CorruptInput(f"The value of {what} is {printed[:40]!r}, which is not a number.")
-    return -number if printed.startswith("-") else number
+def _make_lustre(records: Records) -> tuple[int, NDArray[Any], dict[str, Ragged]]:
+    """Version, records and lists of LUSTRE. Darshan 3.4.5 and later print components; before, a file had one layout."""
+    osts = Ragged.of([[v for name, v in values.items() if _OST.fullmatch(name)] for values in records.values()])
+    if not all("LUSTRE_NUM_COMPONENTS" in values for values in records.values()):
+        return 1, _make_table(LUSTRE_V1_DTYPE, records.values()), {"ost_ids": osts}
+    table = np.zeros(len(records), LUSTRE_V2_DTYPE)
+    table["components"] = [values["LUSTRE_NUM_COMPONENTS"] for values in records.values()]
+    table["stripes"] = np.diff(osts.offsets)
+    components = [
+        {counter: _number_of(values[counter.replace("COMP", f"COMP{number}", 1)]) for counter in LUSTRE_COMPONENT}
+        for values in records.values()
+        for number in range(1, values["LUSTRE_NUM_COMPONENTS"] + 1)
+    ]
+    offsets = np.concatenate([[0], np.cumsum(table["components"])])
+    made = _make_table(LUSTRE_COMPONENT_DTYPE, components)
+    return 2, table, {"components": Ragged(offsets, made), "ost_ids": osts}
+
+
+def _number_of(value: Any) -> Any:
+    """A counter of a component as a number. Of words only those matter that say whether it has objects."""
+    return value if not isinstance(value, str) else _INITIALISED if "init" in value else -1
+
+
+def _make_heat_map(records: Records) -> tuple[int, NDArray[Any], dict[str, Ragged]]:
+    """Version, records and lists of HEATMAP: bytes read and written in each bin of time."""
+    table = np.zeros(len(records), HEATMAP_DTYPE)
+    table["bin_width_seconds"] = [values["HEATMAP_F_BIN_WIDTH_SECONDS"] for values in records.values()]
+    table["bins"] = counts = [sum("_READ_BIN_" in name for name in values) for values in records.values()]
+    ragged = {}
+    for verb in ("write", "read"):
+        named = f"HEATMAP_{verb.upper()}_BIN_"
+        lists = [[values[f"{named}{i}"] for i in range(n)] for values, n in zip(records.values(), counts, strict=True)]
+        ragged[f"{verb}_bins"] = Ragged.of(lists)
+    return 1, table, ragged

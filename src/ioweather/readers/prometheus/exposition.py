@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, UndatedInput
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.units import NS
 from ioweather.readers.prometheus.mapping import Pieces, SampleRows
 from ioweather.readers.reader_catalogue import FileReader
@@ -143,9 +143,10 @@ def _read_prometheus(path: Path, context: ReadContext) -> Pieces:
             if moment is None:
                 if item.key in seen and stated_ns is None:  # the same series again, undated: the next scrape
                     if context.interval_ns is None or context.start_ns is None:
-                        raise UndatedInput(
+                        raise SourceError(
                             f"{file} has several scrapes without times.",
                             hint=f"Use --start and --interval. {_HINT}",
+                            kind="UndatedInput",
                         )
                     seen, scrapes = set(), scrapes + 1
                 seen.add(item.key)

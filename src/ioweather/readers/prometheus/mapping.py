@@ -40,7 +40,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.growth import Target
 from ioweather.core.counters.lustre_text import identity_of
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UsageError
+from ioweather.core.errors import CorruptInput, SourceError, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import COMPONENT_KINDS, JOB_OPERATIONS, METRICS, TABLES, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
@@ -511,9 +511,10 @@ class SampleRows:
         if not self.made:
             if self.mappings.without_host and not once:
                 raise SourceError(f"{self.path} contains no host name.", hint="Use --host.")
-            raise EmptyInput(
+            raise SourceError(
                 f"{self.path} has {content} but no usable data{f' ({said})' if said else ''}.",
                 hint=self._hint if once else _OWN,
+                kind="EmptyInput",
             )
         parts = [*self.notes, *([f"skipped: {said}"] if said else [])]
         return f"{self.path}: {'; '.join(parts)}." if parts else None

@@ -34,7 +34,7 @@ from ioweather.core.errors import LakeError, SourceError, UsageError
 from ioweather.core.facility import ProjectRule
 from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import mount_points_below
-from ioweather.readers.scan.tally import LinkRecord, Projects, Tally, extension_of_name
+from ioweather.readers.scan.tally import LinkRecord, Projects, Tally
 
 # Directory entries that lead to older states of the same tree.
 SNAPSHOTS: Final = frozenset({".snap", ".snapshot", ".snapshots", ".zfs"})
@@ -88,11 +88,10 @@ class Directories(NamedTuple):
     """Directories to walk: names in one parent, which is a path below the root. The root itself is '.' in ''."""
 
     parent: str
-    depth: int
     names: tuple[str, ...]
 
 
-ROOT: Final = Directories("", 0, (".",))
+ROOT: Final = Directories("", (".",))
 
 
 @dataclass
@@ -103,19 +102,6 @@ class TaskResult:
     items: list[Directories]
     links: list[LinkRecord] = field(default_factory=list)
     cpu_seconds: float = 0.0
-
-
-@dataclass
-class _Place:
-    """The directory that is read, and its counts so far."""
-
-    path: str
-    depth: int
-    entries: int = 0
-    held_bytes: int = 0
-
-    def inside(self, name: str) -> str:
-        return f"{self.path}/{name}" if self.path != "/" else f"/{name}"
 
 
 class Walker:
@@ -157,7 +143,7 @@ class Walker:
                     if has_read and self._is_over(budget, started + seconds):
                         found.items.append(item._replace(names=item.names[place:]))
                         break
-                    self._count_directory(parent_fd, _joined(item.parent, name), name, item.depth)
+                    self._count_directory(parent_fd, _joined(item.parent, name), name)
                     has_read = True
             finally:
                 os.close(parent_fd)
@@ -168,7 +154,7 @@ class Walker:
         """Whether the task has used up its entries or its time."""
         return self._found.tally.counts["entries"] >= budget or time.monotonic() > deadline
 
-    def _count_directory(self, parent_fd: int, relative: str, name: str, depth: int) -> None:
+    def _count_directory(self, parent_fd: int, relative: str, name: str) -> None:
         """Count the entries of directory `name`, whose path below the root is `relative`; queue its subdirectories.
 
         Does not cross into other file systems. Reads at most `entries_per_s` of the plan, in chunks of 0.1 s.
@@ -181,82 +167,76 @@ class Walker:
             self._cannot_enter(relative, error)
             return
         folders: list[str] = []
+        path = self._full(relative)
         try:
             status = os.fstat(fd)
             if status.st_dev != self._device:
                 tally.counts["other_filesystems"] += 1
                 return
-            place = _Place(self._full(relative), depth)
             try:
                 with os.scandir(fd) as listing:
                     while chunk := list(islice(listing, chunk_size)):
-                        folders += self._count_chunk(chunk, place)
+                        folders += self._count_chunk(chunk, path)
                         if rate is not None:
                             time.sleep(len(chunk) / rate)
             except OSError as error:
                 tally.counts["unreadable"] += 1
-                tally.add_trouble(place.path, _error_name(error))
+                tally.add_trouble(path, _error_name(error))
         finally:
             os.close(fd)
-        tally.add_directory(place.path, status.st_uid, place.entries, max(0, status.st_size), place.held_bytes)
+        tally.add_directory(max(0, status.st_size))
         if folders:
-            self._found.items.append(Directories(relative, depth + 1, tuple(folders)))
+            self._found.items.append(Directories(relative, tuple(folders)))
 
-    def _count_chunk(self, entries: Sequence[os.DirEntry[str]], place: _Place) -> list[str]:
+    def _count_chunk(self, entries: Sequence[os.DirEntry[str]], path: str) -> list[str]:
         """Count the entries; returns the directories to enter."""
         tally, folders = self._found.tally, []
-        place.entries += len(entries)
         tally.counts["entries"] += len(entries)
         for entry in entries:
             name = entry.name
             try:
                 if not entry.is_dir(follow_symlinks=False):
-                    self._count(name, entry.stat(follow_symlinks=False), place)
+                    self._count(name, entry.stat(follow_symlinks=False), path)
                     continue
             except OSError as error:
                 if error.errno in GONE:
                     tally.counts["vanished"] += 1
                 else:
                     tally.counts["not_examined"] += 1
-                    tally.add_trouble(place.inside(name), _error_name(error))
+                    tally.add_trouble(_inside(path, name), _error_name(error))
                 continue
-            tally.add_name(name)
             if name in SNAPSHOTS:
                 tally.counts["snapshots"] += 1
-            elif self._plan.mounts and place.inside(name) in self._plan.mounts:
+            elif self._plan.mounts and _inside(path, name) in self._plan.mounts:
                 tally.counts["other_filesystems"] += 1
             else:
                 folders.append(name)
         return folders
 
-    def _count(self, name: str, status: os.stat_result, place: _Place) -> None:
+    def _count(self, name: str, status: os.stat_result, directory: str) -> None:
         """Count an entry that is no directory."""
         tally, size, capacity, links = self._found.tally, status.st_size, status.st_blocks << 9, status.st_nlink
         # The kernel may pass on any number of a server; a negative size would reduce the sum of all others.
         if size < 0 or not 0 <= capacity <= _MOST_BYTES:
             tally.counts["not_examined"] += 1
-            tally.add_trouble(place.inside(name), "impossible size")
+            tally.add_trouble(_inside(directory, name), "impossible size")
             return
-        tally.add_name(name)
         kind = status.st_mode >> 12
         if kind == _LINK:
             tally.counts["symlinks"] += 1
-            tally.add_to_histogram("symlink_length", size.bit_length(), size)
         elif kind != _REGULAR:
             tally.counts["others"] += 1
         else:
-            owner = self._projects.owner(status.st_uid, status.st_gid, place.path)
+            owner = self._projects.owner(status.st_uid, status.st_gid, directory)
             # As a tuple, a status has its times in whole seconds.
             atime, mtime, ctime = map(int, status[7:10])
-            extension, depth = extension_of_name(name), place.depth + 1
-            tally.note_largest("files", size, place.inside(name), status.st_uid)
+            tally.note_largest(size, _inside(directory, name), status.st_uid)
             if links <= 1:
-                place.held_bytes += size
-                tally.add_file(owner, extension, depth, 1, size, capacity, mtime, atime, ctime)
+                tally.add_file(owner, 1, size, capacity, mtime, atime, ctime)
             else:
                 tally.counts["linked_names"] += 1
                 device, project = self._device_of(status), owner.project or ""
-                about = (size, capacity, mtime, atime, ctime, links, depth, extension)
+                about = (size, capacity, mtime, atime, ctime, links)
                 record = LinkRecord(device, status.st_ino, owner.uid, owner.gid, project, *about)
                 self._found.links.append(record)
 
@@ -300,6 +280,10 @@ def _error_name(error: OSError) -> str:
     return errno.errorcode.get(error.errno or 0, type(error).__name__)
 
 
+def _inside(directory: str, name: str) -> str:
+    return f"{directory}/{name}" if directory != "/" else f"/{name}"
+
+
 def _joined(parent: str, name: str) -> str:
     """The path of a directory; '.' is the place itself."""
     if name == ".":
@@ -307,19 +291,18 @@ def _joined(parent: str, name: str) -> str:
     return f"{parent}/{name}" if parent else name
 
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS links (
     device INTEGER, inode INTEGER, uid INTEGER, gid INTEGER, project TEXT, size INTEGER, capacity INTEGER,
-    mtime INTEGER, atime INTEGER, ctime INTEGER, links INTEGER, depth INTEGER, extension TEXT,
+    mtime INTEGER, atime INTEGER, ctime INTEGER, links INTEGER,
     PRIMARY KEY (device, inode)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, value TEXT);
 """
-# The first name of a file in this order gives depth, extension and project, whichever walker was faster.
+# Of several projects the first by name counts, whichever walker was faster.
 _ADD_LINK: Final = """
-INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
-SET depth = excluded.depth, extension = excluded.extension, project = excluded.project
-WHERE (excluded.depth, excluded.extension, excluded.project) < (links.depth, links.extension, links.project)
+INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET project = excluded.project WHERE excluded.project < links.project
 """
 # Entries and directories of one task: much more than its trip costs, little enough to share and to lose.
 _TASK: Final = 20_000
@@ -347,15 +330,13 @@ class ScanState:
             self._db = sqlite3.connect(place, uri=path is not None, isolation_level=None)
             self._db.executescript(_SCHEMA)
             if self.load_note("version") != _VERSION:
-                self._db.executescript("DELETE FROM links; DELETE FROM notes")
+                self._db.executescript(f"DROP TABLE links; DROP TABLE notes; {_SCHEMA}")
             self._db.execute("BEGIN")
         except sqlite3.Error as error:
             raise LakeError(
                 f"Cannot store the state of the scan in {path}: {error}.", hint="Remove the file, or use --restart."
             ) from None
-        self.items = [
-            Directories(parent, depth, tuple(names)) for parent, depth, names in self.load_note("items") or ()
-        ]
+        self.items = [Directories(parent, tuple(names)) for parent, names in self.load_note("items") or ()]
 
     def save_note(self, name: str, value: Any) -> None:
         """Store a JSON value by name."""

@@ -20,8 +20,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from functools import cache
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.facility import Facility, ProjectRule
@@ -35,46 +35,12 @@ WEIGHT: Final = ONE - 1
 DAY_SECONDS: Final = 86_400
 # Ages have fewer than 48 bits in days, whatever the clock said; the last index is free for times to come.
 FUTURE: Final = 63
-AGE_BITS: Final = 6
 
 
-class Histogram(NamedTuple):
-    """`edges`: power (of two), linear (one bin per value), label (text), or age_size (both at once)."""
-
-    name: str
-    unit: Literal["bytes", "days", "count", "characters", "levels", ""]
-    edges: Literal["power", "linear", "label", "age_size"]
-    doc: str
-    per_owner: bool = False
-
-
-HISTOGRAMS: Final = {
-    item.name: item
-    for item in (
-        Histogram("age_size", "bytes", "age_size", "files by size and age (days since modification), and their bytes"),
-        Histogram("atime", "days", "power", "files by days since access, and their bytes", per_owner=True),
-        Histogram("capacity", "bytes", "power", "files by allocated bytes, and their allocated bytes", per_owner=True),
-        Histogram("ctime", "days", "power", "files by days since inode change, and their bytes", per_owner=True),
-        Histogram("depth", "levels", "linear", "files by depth below the root, and their bytes"),
-        Histogram("directory_entries", "count", "power", "directories by number of entries, and their bytes"),
-        Histogram("directory_size", "bytes", "power", "directories by their own size, and their bytes"),
-        Histogram("extension", "", "label", "files by extension (lower case), and their bytes"),
-        Histogram("link_count", "count", "power", "files by number of hard links, and their bytes"),
-        Histogram("mtime", "days", "power", "files by days since modification, and their bytes", per_owner=True),
-        Histogram(
-            "name_length", "characters", "linear", "names of all entries by length in bytes, and their total length"
-        ),
-        Histogram("overhead_negative", "bytes", "power", "files larger than their allocation; size - allocated"),
-        Histogram("overhead_positive", "bytes", "power", "files not larger than their allocation, by allocated - size"),
-        Histogram("size", "bytes", "power", "files by size, and their bytes", per_owner=True),
-        Histogram(
-            "symlink_length",
-            "characters",
-            "power",
-            "symbolic links by target length, and the bytes of the targets",
-        ),
-    )
-}
+# Histograms of files in bytes and in days, of each owner, and one of directories. A bin has its number of entries, and
+# their bytes (`capacity`: allocated bytes).
+SIZES: Final = ("capacity", "directory_size", "size")
+AGES: Final = ("atime", "ctime", "mtime")
 
 
 def entries_in(cell: int) -> int:
@@ -87,16 +53,7 @@ def weight_in(cell: int) -> int:
     return cell & WEIGHT
 
 
-def split_size_age(index: int) -> tuple[int, int]:
-    """The size bin and the age bin of a bin of `age_size`."""
-    return index >> AGE_BITS, index & FUTURE
-
-
 # Names as file systems give them: any bytes.
-NO_EXTENSION: Final = ""
-NUMBER: Final = "(number)"
-OTHER: Final = "(other)"
-_LONGEST_EXTENSION: Final = 16
 _ESCAPE: Final = re.compile(rb"\\(?:\\|x([0-9a-f]{2}))")
 
 
@@ -120,24 +77,6 @@ def original_name(text: str, escaped: bool) -> bytes:
     if not escaped:
         return raw
     return _ESCAPE.sub(lambda match: bytes([int(match[1], 16)]) if match[1] else b"\\", raw)
-
-
-@lru_cache(maxsize=10_000)
-def extension_of(suffix: str) -> str:
-    """What counts as an extension of the text behind the last dot: `H5` is h5, `0001` a number, a sentence none."""
-    if not 0 < len(suffix) <= _LONGEST_EXTENSION:
-        return NO_EXTENSION
-    if suffix.isdecimal():
-        return NUMBER
-    if not (suffix.isascii() and suffix.replace("_", "").replace("-", "").isalnum()):
-        return NO_EXTENSION
-    return suffix.lower()
-
-
-def extension_of_name(name: str) -> str:
-    """The extension of a file's name, in lower case. A leading dot hides a file; it does not begin an extension."""
-    head, _, suffix = name.rpartition(".")
-    return extension_of(suffix) if head else NO_EXTENSION
 
 
 class Owner(NamedTuple):
@@ -218,18 +157,13 @@ class LinkRecord(NamedTuple):
     atime: int | None
     ctime: int | None
     links: int
-    depth: int
-    extension: str
 
 
-Cells: TypeAlias = Counter[Any]
+Cells: TypeAlias = Counter[int]
 Histograms: TypeAlias = defaultdict[str, Cells]
 
 LARGEST_KEPT: Final = 20
 TROUBLES_KEPT: Final = 20
-# Names with random endings must not fill the memory; beyond this many, new extensions count as other.
-EXTENSIONS_KEPT: Final = 2000
-LARGEST_KINDS: Final = ("directories_by_bytes", "directories_by_entries", "files")
 
 
 def _histograms() -> Histograms:
@@ -250,15 +184,12 @@ class Tally:
         self.whole = _histograms()
         self.counts: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
-        # By kind a heap of (value, path, uid).
-        self.largest: dict[str, list[tuple[int, str, int]]] = {kind: [] for kind in LARGEST_KINDS}
+        self.largest: list[tuple[int, str, int]] = []  # a heap of (bytes, path, uid) of files
         self.troubles: list[tuple[str, str]] = []
 
     def add_file(
         self,
         owner: Owner,
-        extension: str,
-        depth: int,
         links: int | None,
         size: int | None,
         capacity: int | None,
@@ -268,60 +199,38 @@ class Tally:
     ) -> None:
         """Count a regular file. Times are in seconds; what is not known is None."""
         self.counts["files"] += 1
-        own, whole = self.owners[owner], self.whole
+        own = self.owners[owner]
         value = ONE if size is None else ONE + size
         for name, moment in (("mtime", mtime), ("atime", atime), ("ctime", ctime)):
             if moment is not None:
                 age = FUTURE if moment > self._latest else (max(0, self.now - moment) // DAY_SECONDS).bit_length()
                 own[name][age] += value
-                if size is not None and name == "mtime":
-                    whole["age_size"][size.bit_length() << AGE_BITS | age] += value
         if size is not None:
             own["size"][size.bit_length()] += value
         if capacity is not None:
             own["capacity"][capacity.bit_length()] += capacity + ONE
-            if size is not None:
-                over = capacity - size
-                whole["overhead_positive" if over >= 0 else "overhead_negative"][over.bit_length()] += abs(over) + ONE
-        whole["depth"][depth] += value
         if links is not None:
-            whole["link_count"][links.bit_length()] += value
-        self._add_extension(extension, value)
-
-    def _add_extension(self, extension: str, value: int) -> None:
-        cells = self.whole["extension"]
-        cells[extension if extension in cells or len(cells) < EXTENSIONS_KEPT else OTHER] += value
+            self.counts["known_links"] += 1
+            self.counts["linked_files"] += links > 1
 
     def add_links(self, records: Iterable[LinkRecord]) -> None:
         """Count files with several names, of which all names are in."""
         for r in records:
             owner = Owner(r.uid, r.gid, r.project or None)
-            self.add_file(owner, r.extension, r.depth, r.links, r.size, r.capacity, r.mtime, r.atime, r.ctime)
+            self.add_file(owner, r.links, r.size, r.capacity, r.mtime, r.atime, r.ctime)
 
-    def add_to_histogram(self, histogram: str, index: int, weight: int) -> None:
-        """Count one entry of this weight in a bin."""
-        self.whole[histogram][index] += ONE + weight
-
-    def add_name(self, name: str) -> None:
-        """Count the name of an entry of any kind by its length in bytes, which the file system limits."""
-        length = len(name if name.isascii() else os.fsencode(name))
-        self.whole["name_length"][length] += ONE + length
-
-    def add_directory(self, path: str, uid: int, entries: int, size_bytes: int, held_bytes: int) -> None:
-        """Count a directory: its number of entries, its own size, and the bytes of the files in it."""
+    def add_directory(self, size_bytes: int | None) -> None:
+        """Count a directory and its own size."""
         self.counts["directories"] += 1
-        self.add_to_histogram("directory_entries", entries.bit_length(), size_bytes)
-        self.add_to_histogram("directory_size", size_bytes.bit_length(), size_bytes)
-        self.note_largest("directories_by_entries", entries, path, uid)
-        self.note_largest("directories_by_bytes", held_bytes, path, uid)
+        if size_bytes is not None:
+            self.whole["directory_size"][size_bytes.bit_length()] += ONE + size_bytes
 
-    def note_largest(self, kind: str, value: int, path: str, uid: int) -> None:
-        """Remember the entry if it is one of the largest."""
-        largest = self.largest[kind]
-        if len(largest) < LARGEST_KEPT:
-            heapq.heappush(largest, (value, path, uid))
-        elif value > largest[0][0]:
-            heapq.heapreplace(largest, (value, path, uid))
+    def note_largest(self, value: int, path: str, uid: int) -> None:
+        """Remember the file if it is one of the largest."""
+        if len(self.largest) < LARGEST_KEPT:
+            heapq.heappush(self.largest, (value, path, uid))
+        elif value > self.largest[0][0]:
+            heapq.heapreplace(self.largest, (value, path, uid))
 
     def add_trouble(self, path: str, code: str) -> None:
         """Count an error by its code (EACCES), with the first paths as examples."""
@@ -335,15 +244,11 @@ class Tally:
             for name, cells in histograms.items():
                 self.owners[owner][name].update(cells)
         for name, cells in other.whole.items():
-            if name != "extension":
-                self.whole[name].update(cells)
-        for extension, value in other.whole["extension"].items():
-            self._add_extension(extension, value)
+            self.whole[name].update(cells)
         self.counts.update(other.counts)
         self.errors.update(other.errors)
-        for kind, largest in other.largest.items():
-            for value, path, uid in largest:
-                self.note_largest(kind, value, path, uid)
+        for value, path, uid in other.largest:
+            self.note_largest(value, path, uid)
         self.troubles += other.troubles[: TROUBLES_KEPT - len(self.troubles)]
 
     def histograms(self, owners: Iterable[Owner] | None = None) -> Histograms:
@@ -367,11 +272,10 @@ class Tally:
         """The tally that `to_json` gave."""
 
         def numbered(histograms: Mapping[str, Mapping[str, int]]) -> Histograms:
-            """Histograms whose bins are numbers again, except those with labels."""
+            """Histograms whose bins are numbers again."""
             found = _histograms()
             for name, cells in histograms.items():
-                is_label = HISTOGRAMS[name].edges == "label"
-                found[name].update({index if is_label else int(index): value for index, value in cells.items()})
+                found[name].update({int(index): value for index, value in cells.items()})
             return found
 
         tally = cls(data["now"])
@@ -379,7 +283,7 @@ class Tally:
         tally.whole = numbered(data["whole"])
         tally.counts.update(data["counts"])
         tally.errors.update(data["errors"])
-        tally.largest = {kind: [(v, p, u) for v, p, u in largest] for kind, largest in data["largest"].items()}
+        tally.largest = [(value, path, uid) for value, path, uid in data["largest"]]
         tally.troubles = [(path, code) for path, code in data["troubles"]]
         return tally
 
@@ -450,8 +354,6 @@ def scans_frame(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> F
             directory_count=directories symlink_count=symlinks other_count=others linked_name_count=linked_names
         """).items()
     }
-    links = whole["link_count"]
-    linked = sum(entries_in(cell) for index, cell in links.items() if index > 1)
     examples = [[stored_path(path, paths), code] for path, code in tally.troubles]
     errors = {"errors": dict(sorted(tally.errors.items())), "examples": examples}
     of_tree = {} if facts.tree is None else facts.tree._asdict()
@@ -470,8 +372,8 @@ def scans_frame(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> F
         file_bytes=_sum_weights(whole.get("size")),
         capacity_bytes=_sum_weights(whole.get("capacity")),
         directory_bytes=None if present["directory_count"] is None else _sum_weights(whole["directory_size"]),
-        linked_file_count=linked if is_walk or links else None,
-        largest_file_bytes=max((value for value, _, _ in tally.largest["files"]), default=None),
+        linked_file_count=counts["linked_files"] if is_walk or counts["known_links"] else None,
+        largest_file_bytes=max((value for value, _, _ in tally.largest), default=None),
         errors=json.dumps(errors) if tally.errors else None,
         largest=_largest_json(tally, paths),
         cpu_seconds=facts.cpu_seconds,
@@ -492,7 +394,7 @@ def bins_frame(facts: ScanFacts, tally: Tally) -> Frame:
                 "owner": owner,
                 "owner_name": name,
                 "histogram": histogram,
-                **_bin_columns(HISTOGRAMS[histogram], index),
+                **_bin_columns(histogram, index),
                 "count": entries_in(cell),
                 "bytes": _cap_int64(weight_in(cell)),
             }
@@ -520,23 +422,12 @@ def _list_owners(tally: Tally, named: bool) -> Iterator[tuple[str, str, str | No
             yield kind, str(part), name_of(part) if named and name_of else None, tally.histograms(owners)
 
 
-def _bin_columns(spec: Histogram, index: Any) -> dict[str, Any]:
-    """The columns of a bin: its label, its edges, and the edges of its age in days."""
-    if spec.edges == "label":
-        return {"bin": stored_text(index)[0]}
-    if spec.edges == "linear":
-        return {"bin": str(index), "low": index, "high": index + 1}
-    size_bin, age_bin = split_size_age(index) if spec.edges == "age_size" else (index, index)
-    low, high = (0, 1) if size_bin == 0 else (1 << (size_bin - 1), 1 << size_bin)
-    size = {"low": _cap_int64(low), "high": _cap_int64(high)}
-    age_low: int | None
-    age_low, age_high = (0, 1) if age_bin == 0 else (1 << (age_bin - 1), 1 << age_bin)
-    age_label = str(age_bin)
-    if age_bin == FUTURE:  # times to come have no low end
-        age_low, age_high, age_label = None, 0, "-1"
-    if spec.edges == "age_size":
-        return {"bin": f"{size_bin}x{age_label}", **size, "age_low_days": age_low, "age_high_days": age_high}
-    return {"bin": age_label, "low": age_low, "high": age_high} if spec.unit == "days" else {"bin": str(index), **size}
+def _bin_columns(histogram: str, index: int) -> dict[str, Any]:
+    """The columns of a bin: its number, and its edges in bytes or days."""
+    if histogram in AGES and index == FUTURE:  # times to come have no low end
+        return {"bin": "-1", "low": None, "high": 0}
+    low = 0 if index == 0 else 1 << (index - 1)
+    return {"bin": str(index), "low": _cap_int64(low), "high": _cap_int64(1 << index)}
 
 
 def _cap_int64(number: int) -> int:
@@ -557,13 +448,9 @@ def stored_path(path: str, paths: PathPolicy) -> str | None:
 
 
 def _largest_json(tally: Tally, paths: PathPolicy) -> str | None:
-    """The largest files and directories as JSON; None if there are none."""
-    found = {
-        kind: [
-            {"value": value, "path": stored_path(path, paths), "uid": uid}
-            for value, path, uid in sorted(largest, reverse=True)
-        ]
-        for kind, largest in tally.largest.items()
-        if largest
-    }
-    return json.dumps(found) if found else None
+    """The largest files as JSON; None if there are none."""
+    found = [
+        {"value": value, "path": stored_path(path, paths), "uid": uid}
+        for value, path, uid in sorted(tally.largest, reverse=True)
+    ]
+    return json.dumps({"files": found}) if found else None

@@ -193,14 +193,6 @@ class Drift:
         """Student's t at this central level."""
         return -float(stdtrit(self.steps - 1, (1 - level) / 2))
 
-    def rate_interval(self, level: float) -> tuple[float, float] | None:
-        """Return the interval of the rate; None with fewer than three observations."""
-        if self.variance is None:
-            return None
-        # mu = sum(dN) / T has variance s2 / T.
-        half = self._quantile(level) * math.sqrt(self.variance / self.span)
-        return self.rate - half, self.rate + half
-
     def reaches(self, distance: float) -> float | None:
         """Time until it has grown by `distance`; None if the number does not grow."""
         if distance <= 0:
@@ -272,20 +264,17 @@ def size_exhibit(scans: Scans, project: str | None) -> Iterator[Piece]:
     if rest is not None:
         columns, numbers = f"{columns}; rest: files without {project} [count]", [*numbers, rest.count]
     yield table("sizes", columns, *numbers, title="Files by size, in powers of two")
-    below = {name: (bins.high, bins.count.cumsum() / bins.files) for name, bins in series.items()}
-    line = Reference("x", float(MIB), "1 MiB")
-    yield _cdf("size_cdf", "share of files", below, "Share of files below each size", (line,))
     total = max(1, sizes.total_bytes)
-    by_bytes = {
-        "files": (sizes.high, sizes.count.cumsum() / sizes.files),
-        "bytes": (sizes.high, sizes.bytes.cumsum() / total),
-    }
-    yield _cdf("bytes_cdf", "share", by_bytes, "Files and data by size")
-    named = [(name, *row) for name, bins in series.items() for row in zip(bins.low, bins.high, bins.count, strict=True)]
-    rows = ((name, int(low), int(high), int(count)) for name, low, high, count in named)
-    columns_text = "series [text]; low: file size [bytes]; high: to [bytes]; files: files [count]"
-    drawn = ResultTable.of("size_counts", columns_text, rows)
-    yield Chart.of("histogram", drawn, "low high y=files series", "Files by size", log="x")
+    shares = [
+        (name, int(high), float(share))
+        for name, bins in series.items()
+        for high, share in zip(bins.high, bins.count.cumsum() / bins.files, strict=True)
+    ]
+    drawn = ResultTable.of(
+        "size_cdf", "series [text]; size: file size below [bytes]; share: share of files [ratio]", shares
+    )
+    line, title = Reference("x", float(MIB), "1 MiB"), "Share of files below each size"
+    yield Chart.of("cdf", drawn, "x=size y=share series", title, log="x", references=(line,))
     files, held = sizes.below(MIB)
     small = f"{format_ratio(files / sizes.files)} are below 1 MiB and contain {format_ratio(held / total)} of the data"
     yield Finding(f"Of {sizes.files:,} files {small}.", name="small_files")
@@ -313,24 +302,6 @@ def size_exhibit(scans: Scans, project: str | None) -> Iterator[Piece]:
         yield "Project rules for paths and groups are those at scan time."
         if scans.accounts:
             yield "Users without a rule belong to the account that all their jobs use."
-
-
-def _cdf(
-    name: str,
-    label: str,
-    series: Mapping[str, tuple[Ints, Floats]],
-    title: str,
-    references: tuple[Reference, ...] = (),
-) -> Chart:
-    """Edges and cumulated shares of each series."""
-    rows = [
-        (key, int(high), float(share))
-        for key, (edges, shares) in series.items()
-        for high, share in zip(edges, shares, strict=True)
-    ]
-    columns = f"series [text]; size: file size below [bytes]; share: {label} [ratio]"
-    drawn = ResultTable.of(name, columns, rows)
-    return Chart.of("cdf", drawn, "x=size y=share series", title, log="x", references=references)
 
 
 @exhibit("car11.table3")
@@ -420,23 +391,16 @@ def _growth_since(
 
 
 def _forecast(scans: Scans, files: list[int], target: int | None) -> Iterator[Piece]:
-    """The date at which there are `target` files (default: the next power of ten), and no inode is left."""
+    """The date at which there are `target` files; default: the next power of ten."""
     moments = scans.moments_ns
     growth, last_ns = Drift.of(moments / DAY_NS, np.array(files)), int(moments[-1])
     goal = target or (int(10 ** (math.floor(math.log10(files[-1])) + 1)) if files[-1] > 0 else 10)
     if growth is not None:
-        bounds = growth.rate_interval(LEVEL)
-        low, high = bounds or (None, None)
-        level, method = (LEVEL, _DRIFT) if bounds else (None, _TWO_SCANS)
-        yield Estimate("files_per_day", growth.rate, "count", low, high, level, growth.steps, method)
+        yield plain("files_per_day", growth.rate, "count", n=growth.steps, method="from the first to the last scan")
     yield plain("files_forecast", goal, "count", method="requested number, or the next power of ten")
     date = _date_reached("files_forecast_month", growth, goal - files[-1], last_ns) if growth is not None else None
     if growth is not None and date is not None:
         yield date
-        # Only file systems with a fixed number of inodes report one.
-        inodes, used = scans.numbers("total_inodes")[-1], scans.numbers("used_inodes")[-1]
-        if inodes is not None and used is not None:
-            yield _date_reached("inodes_used_up", growth, inodes - used, last_ns)
     if date is None or date.value is None:
         yield Finding(f"The number of files does not grow towards {goal:,}.", "undecided", name="goal")
         return
@@ -448,16 +412,6 @@ def _forecast(scans: Scans, files: list[int], target: int | None) -> Iterator[Pi
         between = f"{LEVEL:.0%}: {to}"
     text = f"At this rate, there will be {goal:,} files on {utc_day(int(date.value))} ({between})."
     yield Finding(text, name="goal")
-    more = _relative_growth(files)
-    if more and more > 0:
-        days = (last_ns - int(moments[0])) / DAY_NS
-        doubling = days * math.log(2) / math.log1p(more)
-        faster = days * math.log(goal / files[-1]) / math.log1p(more)
-        yield Finding(
-            f"With exponential growth instead (doubling every {doubling:,.0f} days), the day would be "
-            f"{utc_day(last_ns + round(faster * DAY_NS))}.",
-            name="goal_exponential",
-        )
 
 
 def _date_reached(name: str, growth: Drift, distance: float, last_ns: int) -> Estimate:
@@ -563,15 +517,6 @@ def _written_files(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
     written, known, new = total(runs, *both), total(runs, "size_known_file"), total(runs, "new_or_empty_file")
     proxy_runs = runs.take(runs.text("create_rule").equals("written_whole"))
     proxy_written, proxy = total(proxy_runs, *both), total(proxy_runs, "create")
-    proxy_ratio = proxy / proxy_written if proxy_written else None
-    yield ResultTable.of(
-        "written_files",
-        "rule [text]; written: files written [count]; new: new or empty before [count]; ratio [ratio]",
-        (
-            ("size at open (Darshan 2)", known, new, new / known if known else None),
-            ("proxy: completely written before any read (Darshan 3)", proxy_written, proxy, proxy_ratio),
-        ),
-    )
     yield plain("files_written", written, "count", n=runs.rows, method="sum over runs")
     for name, of, part, whole in (
         ("new_or_empty_ratio", runs, ("new_or_empty_file",), ("size_known_file",)),
@@ -586,9 +531,8 @@ def _written_files(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
         text = "No log records file sizes at open (Darshan 3), so it is unknown whether the files were new."
         yield Finding(text, "undecided", name="new_files_unknown")
     if proxy_written:
-        text = (
-            f"According to the proxy, {format_ratio(proxy_ratio or 0.0)} of {proxy_written:,} written files were new."
-        )
+        share = format_ratio(proxy / proxy_written)
+        text = f"According to the proxy, {share} of {proxy_written:,} written files were new."
         yield Finding(text, name="new_files_by_proxy")
     if written and ages is not None:
         # car11 IV-B: jobs wrote more files than are there.
@@ -611,8 +555,7 @@ ROOT: Final = Param(
     ),
 )
 _SCANS: Final = names_of("""
-    scan_id start_ns root complete file_count file_bytes capacity_bytes largest_file_bytes unreadable_count total_inodes
-    used_inodes
+    scan_id start_ns root complete file_count file_bytes capacity_bytes largest_file_bytes unreadable_count
 """)
 _WRITTEN: Final = names_of("""
     log_digest start_ns write_only_file_count read_write_file_count size_known_file_count new_or_empty_file_count

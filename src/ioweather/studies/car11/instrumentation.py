@@ -1,109 +1,27 @@
-"""How much of what ran left a log (car11 Table II): instrumented jobs and core-hours of all, per project, and bytes of
-logs against those that the servers counted.
-"""
+"""How much of what ran left a log (car11 Table II): instrumented jobs and core-hours of all, and per project."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from ioweather.core.contracts import Params, Study
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats, Frame, Ints
-from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piece, ResultTable, exhibit
-from ioweather.core.tables import encode_text
-from ioweather.core.units import DAY_NS, NS, format_bytes, format_value, utc_day
+from ioweather.core.results import Cell, Coverage, Exhibit, Finding, Piece, ResultTable, exhibit
+from ioweather.core.units import NS, format_value
 from ioweather.facts.accounting import match_jobs, state_counts
 from ioweather.facts.job_metrics import rows_of
 from ioweather.facts.runs import JOB_COLUMNS
-from ioweather.facts.server_io import server_volumes
 from ioweather.stats.estimates import grouped_share, number, plain
 from ioweather.topics.source import DataSource
 
 _MOST_PROJECTS: Final = 10
 _LETTERS: Final = {"HDF5": "H", "PnetCDF": "N", "MPI-IO": "M", "STDIO": "S", "POSIX": "P"}
-CAVEAT: Final = (
-    "Servers count one file system, without data that clients keep in memory. Logs count all file systems. Log "
-    "totals include only runs that began while server counters were recorded."
-)
-# A job's counters may appear this long before it starts and vanish this long after it ends.
-_GRACE_NS: Final = 600 * NS
-
-
-@dataclass
-class Seen:
-    """Jobs and bytes of one project as servers counted them, the part that has a log, and bytes of all logs."""
-
-    jobs: int = 0
-    jobs_with_log: int = 0
-    server_bytes: int = 0
-    server_bytes_with_log: int = 0
-    log_bytes: int = 0
-
-    @property
-    def with_log_ratio(self) -> float | None:
-        """Share of the bytes by servers that is of jobs with a log; None without any bytes."""
-        return self.server_bytes_with_log / self.server_bytes if self.server_bytes else None
-
-
-def seen_by_servers(counted: Frame | None, logs: Frame, jobs: Frame | None, facility: Facility) -> dict[str, Seen]:
-    """Return `Seen` by project; empty without counts of servers.
-
-    `counted` has a row per job, `logs` are runs with `job_id`, `uid`, `project`, `start_ns`, `end_ns` and bytes, `jobs`
-    the accounting. I/O without a job ID is left out.
-    """
-    found: dict[str, Seen] = {}
-    if counted is None or not counted.rows:
-        return found
-    ran, accounts = _group_by_id(logs.records(), "job_id"), _group_by_id(_allocations(jobs), "raw_job_id")
-    for row in counted.records():
-        if row["job_id"] is None:
-            continue
-        log = _find_row(ran, row)
-        account = _find_row(accounts, row) or {}
-        uid = row["uid"] if row["uid"] is not None else account.get("uid")
-        name = log["project"] if log else facility.project_of(account=account.get("account"), uid=uid, exe=row["exe"])
-        seen, moved = found.setdefault(str(name), Seen()), row["read_bytes"] + row["write_bytes"]
-        seen.jobs += 1
-        seen.server_bytes += moved
-        if log:
-            seen.jobs_with_log += 1
-            seen.server_bytes_with_log += moved
-    first, last = int(counted.ints("start_ns").min()), int(counted.ints("end_ns").max())
-    start = logs.ints("start_ns")
-    for row in logs.take(np.flatnonzero((start >= first) & (start < last))).records():
-        found.setdefault(str(row["project"]), Seen()).log_bytes += row["read_bytes"] + row["write_bytes"]
-    return found
-
-
-def _allocations(jobs: Frame | None) -> list[dict[str, Any]]:
-    """Return rows of whole jobs with an id and a start; job steps are left out."""
-    if jobs is None:
-        return []
-    return [row for row in jobs.records() if not row["step"] and None not in (row["raw_job_id"], row["start_ns"])]
-
-
-def _group_by_id(rows: Iterable[dict[str, Any]], column: str) -> dict[int, list[dict[str, Any]]]:
-    """Return lists of rows by the number in `column`."""
-    found: dict[int, list[dict[str, Any]]] = {}
-    for row in rows:
-        found.setdefault(int(row[column]), []).append(row)
-    return found
-
-
-def _find_row(known: dict[int, list[dict[str, Any]]], counted: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the first row with the id that ran at the time, of the same user and cluster where both are known."""
-    for row in known.get(counted["job_id"], ()):
-        end = row["end_ns"] if row["end_ns"] is not None else counted["end_ns"]
-        if row["start_ns"] > counted["end_ns"] + _GRACE_NS or end < counted["start_ns"] - _GRACE_NS:
-            continue
-        if all(None in (row.get(name), counted[name]) or row[name] == counted[name] for name in ("uid", "cluster")):
-            return row
-    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,15 +72,14 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make Table II."""
     frames = {
         "jobs": source.frame("jobs", JOB_COLUMNS),
-        "applications": source.frame("applications", ("log_digest", "job_id", "uid", "exe", "start_ns", "end_ns")),
-        "job_io": source.frame("job_io", ("log_digest", "interfaces", "read_bytes", "write_bytes")),
-        "counted": server_volumes(source.snapshot, source.period_ns),
+        "applications": source.frame("applications", ("log_digest", "job_id", "uid", "start_ns", "end_ns")),
+        "job_io": source.frame("job_io", ("log_digest", "interfaces")),
     }
     yield from instrumented(frames, source.facility)
 
 
 def instrumented(frames: Mapping[str, Frame], facility: Facility) -> Iterator[Exhibit]:
-    """Make Table II of `jobs`, `applications`, `job_io` and what servers `counted` of each job."""
+    """Make Table II of `jobs`, `applications` and `job_io`."""
     matches = match_jobs(frames["applications"], frames["jobs"])
     known, left_out = allocations(frames["jobs"], matches, frames["job_io"], facility)
     if known.project:
@@ -173,7 +90,7 @@ def instrumented(frames: Mapping[str, Frame], facility: Facility) -> Iterator[Ex
 def _instrumented(
     frames: Mapping[str, Frame], facility: Facility, matches: Frame, known: Allocations, left_out: dict[str, int]
 ) -> Iterator[Piece]:
-    """Share of jobs and core-hours with a log, in total, by project and by day, and data counted by the servers."""
+    """Share of jobs and core-hours with a log, in total, by project and by day."""
     total, with_log = len(known.project), known.logs > 0
     jobs = int(with_log.sum())
 
@@ -192,8 +109,6 @@ def _instrumented(
         f"{format_value(ratio, 'ratio')} of the core-hours.",
         name="jobs_with_logs",
     )
-    text = f"{len(captured):,} of {len(used):,} projects have at least one log."
-    yield Finding(text, name="projects_with_logs")
     unseen = [name for name in used if name not in captured]
     if unseen and hours:
         largest = max(unseen, key=used.__getitem__)
@@ -217,74 +132,21 @@ def _instrumented(
         rows,
         "The projects with the most core-hours",
     )
-    over_time: list[tuple[Cell, ...]] = []
-    days = known.start_ns // DAY_NS
-    for day in np.unique(days).tolist():
-        there, moment = days == day, int(day) * DAY_NS
-        of_day = known.hours(there)
-        over_time.append((moment, utc_day(moment), float(with_log[there].mean()), "jobs"))
-        part_of_day = known.hours(there & with_log) / of_day if of_day else None
-        over_time.append((moment, utc_day(moment), part_of_day, "core-hours"))
-    drawn = ResultTable.of("over_time", "time [time_ns]; day [text]; share: with a log [ratio]; of [text]", over_time)
-    title = "Share of each day's jobs and core-hours with a Darshan log"
-    yield Chart.of("timeline", drawn, "x=time y=share series=of", title)
     yield (
         "A job counts as instrumented if at least one log matches its ID, user and time. A log may cover only part "
         "of the job."
     )
     yield "Interfaces of instrumented jobs: P POSIX, S POSIX streams, M MPI-IO, H HDF5, N PnetCDF."
-    yield _on_servers(frames, matches, facility)
     excluded = {reason: n for reason, n in left_out.items() if n}
     yield Coverage(total + sum(left_out.values()), total, "jobs", excluded, "that ran")
     logs = frames["applications"].rows
     yield Coverage(logs, int(known.logs.sum()), "logs", state_counts(matches), "matched to such a job")
 
 
-def _on_servers(frames: Mapping[str, Frame], matches: Frame, facility: Facility) -> Iterator[Piece]:
-    """Yield the shares by bytes, where servers count bytes by job."""
-    if not frames["counted"].rows:
-        return
-    applications, job_io = frames["applications"], frames["job_io"]
-    place = rows_of(job_io.text("log_digest"), applications.text("log_digest"))
-    applications, moved = applications.take(np.flatnonzero(place >= 0)), job_io.take(place[place >= 0])
-    accounts = matches.take(np.flatnonzero(place >= 0)).text("account").tolist()
-    owners = zip(accounts, applications.ints("uid").tolist(), applications.text("exe").tolist(), strict=True)
-    projects = [facility.project_of(account=account, uid=uid, exe=exe) for account, uid, exe in owners]
-    logs = Frame(
-        {
-            **{name: applications[name] for name in ("job_id", "uid", "start_ns", "end_ns")},
-            **{name: moved[name] for name in ("read_bytes", "write_bytes")},
-            "project": encode_text(projects),
-        }
-    )
-    seen = seen_by_servers(frames["counted"], logs, frames["jobs"], facility)
-    if not seen:
-        return
-    rows: list[tuple[Cell, ...]] = []
-    for name in sorted(seen, key=lambda name: (-seen[name].server_bytes, name))[:_MOST_PROJECTS]:
-        s = seen[name]
-        jobs = (s.jobs, s.jobs_with_log)
-        rows.append((name, *jobs, s.server_bytes, s.server_bytes_with_log, s.with_log_ratio, s.log_bytes))
-    yield ResultTable.of(
-        "servers",
-        "project [text]; jobs: jobs counted by servers [count]; jobs_with_log: of them with log [count]; "
-        "server_bytes: bytes by servers [bytes]; server_bytes_with_log: of jobs with log [bytes]; "
-        "with_log_ratio: share [ratio]; log_bytes: bytes by logs [bytes]",
-        rows,
-        "Data counted by servers, and the share of jobs with a log",
-    )
-    counted = sum(each.server_bytes for each in seen.values())
-    if counted:
-        part = sum(each.server_bytes_with_log for each in seen.values()) / counted
-        text = f"Jobs with a log moved {part:.0%} of the {format_bytes(counted)} that the servers counted for jobs."
-        yield Finding(text, name="server_bytes_with_logs")
-    yield CAVEAT
-
-
 STUDY = Study(
     name="instrumentation",
     exhibits=("car11.table2",),
-    needs="jobs applications job_io job_operations?",
+    needs="jobs applications job_io",
     run=run,
     too_few="the accounting data contain no job in the period",
 )

@@ -3,12 +3,12 @@ per day with the project behind a read share change (car11.volume)."""
 
 from __future__ import annotations
 
-import datetime as dt
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from ioweather.core.contracts import Params, Study
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Ints
 from ioweather.core.results import (
-    Cell,
     Chart,
     Coverage,
     Estimate,
@@ -26,7 +25,6 @@ from ioweather.core.results import (
     Finding,
     Piece,
     Reference,
-    ResultTable,
     exhibit,
 )
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_ratio, format_seconds, names_of
@@ -39,7 +37,6 @@ from ioweather.stats.system_grid import (
     facility_zone,
     gaps,
     local_clock,
-    offsets_ns,
 )
 from ioweather.studies.traffic import TRAFFIC_NEEDS, traffic_steps
 from ioweather.topics.source import DataSource
@@ -91,24 +88,7 @@ def _throughput(steps: Steps, facility: Facility) -> Iterator[Piece]:
     windows = [w for w in facility.maintenance if w.start_ns < end_ns and w.end_ns > steps.start_ns]
     missing = gaps(steps.usable)
     longest = sorted(sorted(missing, key=lambda gap: gap[0] - gap[1])[:_MAX_SHADES])
-    rows: list[tuple[Cell, ...]] = []
-    for window in windows:
-        inside = (steps.times_ns >= window.start_ns) & (steps.times_ns < window.end_ns) & steps.usable
-        mean = float(rates["combined"][inside].mean()) if inside.any() else None
-        rows.append((window.label or "maintenance", window.start_ns, window.end_ns, mean))
-    yield ResultTable.of(
-        "maintenance",
-        "label: window [text]; start: from [time_ns]; end: to [time_ns]; mean: mean throughput in it [bytes_per_s]",
-        rows,
-        "Maintenance windows in the facility file",
-    )
     times = [tuple(steps.start_ns + step * steps.step_ns for step in gap) for gap in longest]
-    yield ResultTable.of(
-        "gaps",
-        "start: from [time_ns]; end: to [time_ns]; length: length [seconds]",
-        ((*ends, (b - a) * seconds) for ends, (a, b) in zip(times, longest, strict=True)),
-        f"The {len(longest)} longest of {len(missing)} gaps",
-    )
     shades = [shaded(w.start_ns, w.end_ns, w.label or "maintenance") for w in windows[:_MAX_SHADES]]
     shades += [shaded(start, end, "no data") for start, end in times]
     line = timeline_table("throughput", steps.times_ns, rates, "throughput", "bytes_per_s")
@@ -122,11 +102,6 @@ def _throughput(steps: Steps, facility: Facility) -> Iterator[Piece]:
     moved = f"{format_bytes(peaks['read'])}/s read and {format_bytes(peaks['write'])}/s written"
     text = f"The highest throughput in an interval of {format_seconds(seconds)} was {moved}."
     yield Finding(text, name="highest_throughput")
-    if missing:
-        lost, plural = sum(b - a for a, b in missing) * seconds, "s" if len(missing) > 1 else ""
-        yield Finding(f"{len(missing)} gap{plural} without usable data, {format_seconds(lost)} in total.", name="gaps")
-    if windows:
-        yield Finding(f"{len(windows)} maintenance windows fall into the period.", name="maintenance")
     yield SERVER_TRAFFIC, steps.coverage("intervals")
 
 
@@ -152,26 +127,17 @@ def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesy
     else:
         yield below_third("below_third_of_nominal_ratio", statistic=lambda s: s[:, 3] / s[:, 0])
         yield plain("peak_of_nominal_ratio", peak / nominal, "ratio", n=n, method="maximum")
-        yield Finding(f"The observed peak is {peak / nominal:.0%} of the nominal peak.", name="nominal_peak")
         lines.append(Reference("x", THIRD * nominal, "33% of the nominal peak"))
     drawn = cdf_table("distribution", {"combined": combined}, "throughput", "bytes_per_s")
     title = f"Throughput per interval of {format_seconds(steps.step_seconds)}"
     yield Chart.of("cdf", drawn, "x=value y=share", title, references=tuple(lines)), steps.coverage("intervals")
 
 
-Shape: TypeAlias = Literal["step", "drift", "unclear"]
-
-
 @dataclass(frozen=True)
 class Change:
     """The series is at `before` up to `index` (not included), at `after` from there. `explained` is the share of the
-    weighted variance that this step explains; `p_value` how often series without a change, with the autocorrelation
-    `lag_one`, have as much explained by their best step or by a line.
-
-    `drift` has the first and the last value of the straight line, `drift_explained` what the line explains. `step_p` is
-    the share of drifting series in which a step fits as much better than the line, `drift_p` the share of stepped
-    series in which the line fits as much better than the step.
-    """
+    weighted variance that this explains; `p_value` how often series without a change, with the autocorrelation
+    `lag_one`, have as much explained by their best step."""
 
     index: int
     before: float
@@ -180,31 +146,11 @@ class Change:
     p_value: float
     lag_one: float
     replicates: int
-    drift: tuple[float, float]
-    drift_explained: float
-    step_p: float
-    drift_p: float
-
-    @property
-    def shape(self) -> Shape:
-        """The shape that is not ruled out, if the other one is."""
-        if (self.step_p < _SIGNIFICANT) == (self.drift_p < _SIGNIFICANT):
-            return "unclear"
-        return "step" if self.step_p < _SIGNIFICANT else "drift"
 
 
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    """Values of a shape fitted to each row, its parameter (the place of a step), and the share of the weighted variance
-    that it explains."""
-
-    fitted: Floats
-    index: Ints
-    explained: Floats
-
-
-def _fit_steps(rows: Floats, weight: Floats, min_side: int) -> _Fit:
-    """Fit two levels to each row, at the place that explains most."""
+def _fit_steps(rows: Floats, weight: Floats, min_side: int) -> tuple[Floats, Ints, Floats]:
+    """Fit two levels to each row, at the place that explains most. Return the fitted values, that place, and the share
+    of the weighted variance that is explained."""
     n = rows.shape[1]
     mass, amount, left = np.cumsum(weight), np.cumsum(weight * rows, axis=1), slice(min_side - 1, n - min_side)
     mean = amount[:, -1:] / mass[-1]
@@ -218,19 +164,7 @@ def _fit_steps(rows: Floats, weight: Floats, min_side: int) -> _Fit:
         sides = (side * weight).sum(axis=1)
         level = (side * weight * rows).sum(axis=1) / np.where(sides > 0, sides, 1.0)
         fitted += side * level[:, None]
-    return _Fit(fitted, index, np.asarray(explained))
-
-
-def _fit_lines(rows: Floats, weight: Floats, min_side: int) -> _Fit:
-    """Fit a straight line to each row; `min_side` is not used."""
-    n, mass = rows.shape[1], weight.sum()
-    time = np.arange(n) - weight @ np.arange(n) / mass
-    mean = rows @ weight / mass
-    slope = rows @ (weight * time) / (weight @ time**2)
-    fitted = mean[:, None] + slope[:, None] * time
-    with np.errstate(divide="ignore", invalid="ignore"):
-        whole = (weight * (rows - mean[:, None]) ** 2).sum(axis=1)
-        return _Fit(fitted, np.zeros(len(rows), np.int64), np.asarray(slope**2 * (weight @ time**2) / whole))
+    return fitted, index, np.asarray(explained)
 
 
 def _lag_one_autocorrelation(rows: Floats) -> Floats:
@@ -255,10 +189,6 @@ def single_change(
     Weighted least squares over all places (values as shares, weights as volumes: the level of a side is then its volume
     share). The p-value compares with autoregressive series of order one without a change. Shuffled blocks would forget
     more than days do: on series with an autocorrelation of 0.8 they found a change in a quarter of the cases at 5%.
-
-    A straight line has as many parameters as two levels. The difference of their information criteria, n times the log
-    of the ratio of residual variances, is compared with series drawn from the fitted line and from the fitted step
-    (Cox's test of separate families, by simulation).
     """
     level = np.asarray(values, np.float64)
     weight = np.ones(len(level)) if weights is None else np.asarray(weights, np.float64)
@@ -269,44 +199,23 @@ def single_change(
     white = rng.standard_normal((len(_TRIED), _SERIES, n + _LEAD_IN))
     simulated = [_autoregressive(each, tried) for each, tried in zip(white, _TRIED, strict=True)]
 
-    def noise_about(fit: Callable[..., _Fit]) -> tuple[Floats, float]:
-        """Return autoregressive series like the residuals of a fit, and their lag-one autocorrelation.
-
-        The fit biases the autocorrelation of residuals down: it is calibrated by simulation.
-        """
-        rest = level - fit(level[None], weight, min_side).fitted
-        again = [_lag_one_autocorrelation(rows - fit(rows, weight, min_side).fitted) for rows in simulated]
-        own, seen = float(_lag_one_autocorrelation(rest)[0]), [np.quantile(each, _MATCHED_QUANTILE) for each in again]
-        lag_one = float(np.interp(own, np.maximum.accumulate(seen), _TRIED, left=0.0))
-        steps = rest[0, 1:] - own * rest[0, :-1]
-        return _autoregressive(rng.choice(steps - steps.mean(), (replicates, n + _LEAD_IN)), lag_one), lag_one
-
-    def better_step(rows: Floats) -> Floats:
-        """Return by how much a step fits each row better than a line: log of the ratio of residual variances."""
-        step, line = (1 - fit(rows, weight, min_side).explained for fit in (_fit_steps, _fit_lines))
-        return np.asarray(np.log(np.maximum(line, 1e-300) / np.maximum(step, 1e-300)))
-
-    def share_beyond(null: Floats, found: float) -> float:
-        """Return the share of `null` at or above `found`, which counts as one of them: p is never 0."""
-        return (1 + int(np.sum(null >= found - 1e-12 * abs(found)))) / (1 + replicates)
-
-    step, line = _fit_steps(level[None], weight, min_side), _fit_lines(level[None], weight, min_side)
-    index, explained = int(step.index[0]), float(step.explained[0])
+    fitted, places, gains = _fit_steps(level[None], weight, min_side)
+    index, explained = int(places[0]), float(gains[0])
     if not explained > 0:
         return None
-    drifted = float(line.explained[0])
-    (around_step, of_step), (around_line, of_line) = noise_about(_fit_steps), noise_about(_fit_lines)
-    # Residuals of the wrong shape are autocorrelated; those of the better one say how much the noise is.
-    noise, lag_one = (around_step, of_step) if explained >= drifted else (around_line, of_line)
-    either = [fit(noise, weight, min_side).explained for fit in (_fit_steps, _fit_lines)]
-    p_value = share_beyond(np.maximum(*either), max(explained, drifted))
-    gained = float(better_step(level[None])[0])
-    step_p = share_beyond(better_step(line.fitted + around_line), gained)
-    drift_p = share_beyond(-better_step(step.fitted + around_step), -gained)
+    # The fit biases the autocorrelation of residuals down: it is calibrated by simulation.
+    again = [_lag_one_autocorrelation(rows - _fit_steps(rows, weight, min_side)[0]) for rows in simulated]
+    seen, rest = [np.quantile(each, _MATCHED_QUANTILE) for each in again], level - fitted[0]
+    own = float(_lag_one_autocorrelation(rest[None])[0])
+    lag_one = float(np.interp(own, np.maximum.accumulate(seen), _TRIED, left=0.0))
+    innovations = rest[1:] - own * rest[:-1]
+    drawn = rng.choice(innovations - innovations.mean(), (replicates, n + _LEAD_IN))
+    null = _fit_steps(_autoregressive(drawn, lag_one), weight, min_side)[2]
+    # What was found counts as one of the null: p is never 0.
+    p_value = (1 + int(np.sum(null >= explained - 1e-12 * explained))) / (1 + replicates)
     sides = (slice(None, index), slice(index, None))
     before, after = (float(level[s] @ weight[s] / weight[s].sum()) if weight[s].any() else math.nan for s in sides)
-    ends = float(line.fitted[0, 0]), float(line.fitted[0, -1])
-    return Change(index, before, after, explained, p_value, lag_one, replicates, ends, drifted, step_p, drift_p)
+    return Change(index, before, after, explained, p_value, lag_one, replicates)
 
 
 def run_volume(source: DataSource, params: Params) -> Iterator[Exhibit]:
@@ -364,25 +273,19 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
         for name, chosen in (
             ("read_ratio_before_change", use[: change.index]),
             ("read_ratio_after_change", use[change.index :][:_AFTER_DAYS]),
-            ("read_ratio_after_change[to the end]", use[change.index :]),
         ):
             side = Intervals(np.ones(len(chosen), np.bool_), DAY_NS, unit=1, unit_name="day")
             sums = np.stack([reads[chosen], writes[chosen]], axis=1)
             yield side.estimate(name, "ratio", sums, lambda s: s[:, 0] / s.sum(axis=1), n=len(chosen), scale="logit")
-        yield plain("drift_explained_ratio", change.drift_explained, "ratio", n=len(use), method="straight line")
         if change.p_value < _SIGNIFICANT:
-            first_share, last_share = (format_ratio(min(1.0, max(0.0, end))) for end in change.drift)
-            p_value = f"(p = {change.p_value:.3f})"
-            sides = f"from {format_ratio(change.before)} before to {format_ratio(change.after)} after {p_value}"
-            text = f"The read share changed on {names[split]}, {sides}."
-            if change.shape == "drift":
-                text = f"The read share drifted from {first_share} to {last_share}, without a step {p_value}."
-            elif change.shape == "unclear":
-                text = f"The read share changed {sides}, either in a step on {names[split]} or slowly."
-            yield Finding(text, name="change_of_mix")
-            if change.shape != "drift":
-                references = (Reference("x", (first + split) * DAY_NS / 1e6, "read share change"),)
-                yield _projects(source, first, first + n, split, totals[0] / sum(totals))
+            before, after = format_ratio(change.before), format_ratio(change.after)
+            text = f"The read share changed: it was {before} before {names[split]} and {after} after"
+            yield Finding(f"{text} (p = {change.p_value:.3f}).", name="change_of_mix")
+            yield "The day of the change splits the period best. A slow drift is split in the same way."
+            references = (Reference("x", (first + split) * DAY_NS / 1e6, "read share change"),)
+            changed_ns = int(steps.times_ns[day >= first + split][0])
+            moments = (steps.start_ns, changed_ns, int(steps.times_ns[-1]) + steps.step_ns)
+            yield _projects(source, moments, totals[0] / sum(totals))
         else:
             best = f"the best candidate is {names[split]} (p = {change.p_value:.2f})"
             yield Finding(f"The read share did not change significantly: {best}.", "undecided", name="change_of_mix")
@@ -400,33 +303,12 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
     yield Coverage(n, len(use), "days", {}, "at least half recorded")
 
 
-def project_days(
-    names: list[str],
-    start_ns: NDArray[Any],
-    end_ns: NDArray[Any],
-    per_ns: Floats,
-    zone: dt.tzinfo,
-    span: tuple[int, int],
-) -> tuple[list[str], Floats]:
-    """Return the projects, and what each did on each local day of a span: (projects, days).
+def _projects(source: DataSource, moments: tuple[int, int, int], share: float) -> Iterator[Piece]:
+    """Yield the projects whose own activity changed, by bytes of logs and by node-hours.
 
-    Rows are constant rates per ns in [start, end), cut at local midnights. Rows without both times are left out.
+    `moments` are the begin, the change and the end in ns; `share` is the read share of all days.
     """
-    known = ~(np.ma.getmaskarray(start_ns) | np.ma.getmaskarray(end_ns))
-    projects, row = np.unique(names, return_inverse=True)
-    starts, ends = (np.ma.getdata(times)[known].astype(np.int64) for times in (start_ns, end_ns))
-    starts, ends = starts + offsets_ns(starts, zone), ends + offsets_ns(ends, zone)
-    amount = np.zeros((len(projects), max(0, span[1] - span[0])))
-    for place, day in enumerate(range(*span)):
-        overlap = np.minimum(ends, (day + 1) * DAY_NS) - np.maximum(starts, day * DAY_NS)
-        amount[:, place] = np.bincount(row[known], np.maximum(overlap, 0) * per_ns[known], len(projects))
-    return projects.tolist(), amount
-
-
-def _projects(source: DataSource, first: int, last: int, split: int, share: float) -> Iterator[Piece]:
-    """Yield the projects whose own activity changed on day `split`, by bytes of logs and by node-hours; `share` is the
-    read share of all days."""
-    facility, zone = source.facility, facility_zone(source.facility)[0]
+    facility = source.facility
     accounted = names_of("start_ns end_ns account uid node_count raw_job_id")
     jobs = source.frame("jobs", accounted, {"step": ""}, optional=True)
     runs = source.frame("job_io", names_of("log_digest start_ns end_ns read_bytes write_bytes"), optional=True)
@@ -440,6 +322,18 @@ def _projects(source: DataSource, first: int, last: int, split: int, share: floa
             text = f"No project explains the change: {project} {what} ({shown}), but neither began nor ended."
         return Finding(text, name="project_behind_change")
 
+    def sides(names: list[str], start: Any, end: Any, per_ns: Floats) -> tuple[list[str], list[Floats]]:
+        """Return the projects, and what each did per day before and after the change. Rows without both times are left
+        out."""
+        known = ~(np.ma.getmaskarray(start) | np.ma.getmaskarray(end))
+        projects, row = np.unique(names, return_inverse=True)
+        amounts = []
+        for first, last in pairwise(moments):
+            spans = np.maximum(np.minimum(end, last) - np.maximum(start, first), 0)[known]
+            moved = np.bincount(row[known], np.ma.getdata(spans) * per_ns[known], len(projects))
+            amounts.append(np.asarray(moved * (DAY_NS / (last - first)), np.float64))
+        return projects.tolist(), amounts
+
     if runs.rows:
         applications = source.frame("applications", ("log_digest", "uid", "exe", "job_id"), optional=True)
         account_of: dict[Any, str | None] = dict(
@@ -449,47 +343,39 @@ def _projects(source: DataSource, first: int, last: int, split: int, share: floa
             row["log_digest"]: facility.project_of(
                 account=account_of.get(row["job_id"]), uid=row["uid"], exe=row["exe"]
             )
-            for row in applications.select(("log_digest", "uid", "exe", "job_id")).records()
+            for row in applications.records()
         }
         names = [described.get(digest, "unknown") for digest in runs.text("log_digest").tolist()]
         start = runs.array("start_ns")
         end = np.maximum(runs.array("end_ns"), start + 1)
-        sides = []  # read before and after, written before and after
-        for metric in ("read_bytes", "write_bytes"):
-            rate = runs.array(metric) / (end - start)
-            projects, amount = project_days(names, start, end, rate, zone, (first, last))
-            sides += [amount[:, :split].mean(axis=1), amount[:, split:].mean(axis=1)]
+        rates = (runs.array(metric) / (end - start) for metric in ("read_bytes", "write_bytes"))
+        (projects, reads), (_, writes) = (sides(names, start, end, rate) for rate in rates)
         # How far a project moves the read share s: d(R / T) = (dR (1 - s) - dW s) / T.
-        pull = (sides[1] - sides[0]) * (1 - share) - (sides[3] - sides[2]) * share
+        pull = (reads[1] - reads[0]) * (1 - share) - (writes[1] - writes[0]) * share
         order = np.argsort(-np.abs(pull), kind="stable")[:_PROJECTS]
         columns = (
             "project: project [text]; read_before: read per day before [bytes]; read_after: after [bytes]; "
             "write_before: written per day before [bytes]; write_after: after [bytes]"
         )
         title = "Projects by effect on the read share (instrumented runs)"
-        shown_projects, numbers = [projects[i] for i in order], (each[order] for each in sides)
+        shown_projects, numbers = [projects[i] for i in order], (each[order] for each in (*reads, *writes))
         yield table("projects_volume", columns, shown_projects, *numbers, title=title)
-        top = int(order[0])
-        before, after = sides[0][top] + sides[2][top], sides[1][top] + sides[3][top]
+        before, after = (float(reads[side][order[0]] + writes[side][order[0]]) for side in (0, 1))
         shown = f"{format_bytes(before)} per day before, {format_bytes(after)} after"
-        yield behind(projects[top], before, after, shown, "changed the read share most")
+        yield behind(shown_projects[0], before, after, shown, "changed the read share most")
     if jobs.rows:
         owners = zip(jobs.text("account").tolist(), jobs.array("uid").tolist(), strict=True)
         names = [facility.project_of(account=account, uid=uid) for account, uid in owners]
         hours = jobs.ints("node_count", missing=1) / HOUR_NS
-        times = jobs.array("start_ns"), jobs.array("end_ns")
-        projects, amount = project_days(names, *times, hours, zone, (first, last))
-        hours_before, hours_after = amount[:, :split].mean(axis=1), amount[:, split:].mean(axis=1)
-        order = np.argsort(-np.abs(hours_after - hours_before), kind="stable")[:_PROJECTS]
+        projects, per_day = sides(names, jobs.array("start_ns"), jobs.array("end_ns"), hours)
+        order = np.argsort(-np.abs(per_day[1] - per_day[0]), kind="stable")[:_PROJECTS]
         columns = "project: project [text]; before: node-hours per day before [count]; after: after [count]"
         shown_projects, title = [projects[i] for i in order], "Projects by change of node-hours per day (scheduler log)"
-        yield table(
-            "projects_node_hours", columns, shown_projects, hours_before[order], hours_after[order], title=title
-        )
-        top = int(order[0])
-        before, after = float(hours_before[top]), float(hours_after[top])
+        numbers = (each[order] for each in per_day)
+        yield table("projects_node_hours", columns, shown_projects, *numbers, title=title)
+        before, after = (float(each[order[0]]) for each in per_day)
         shown = f"{before:,.0f} node-hours per day before, {after:,.0f} after"
-        yield behind(projects[top], before, after, shown, "changed its node-hours most")
+        yield behind(shown_projects[0], before, after, shown, "changed its node-hours most")
 
 
 STUDY = Study(

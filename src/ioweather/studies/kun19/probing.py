@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, pairwise
@@ -30,7 +30,7 @@ from ioweather.core.results import (
     ResultTable,
     exhibit,
 )
-from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_ratio, format_seconds
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, format_ratio, format_seconds
 from ioweather.lake.lake import Snapshot
 from ioweather.stats.estimates import (
     LEVEL,
@@ -52,11 +52,9 @@ _EPISODE: Final = 2.0
 _LEAST_OF_EPISODE: Final = 3
 _POINTS: Final = 1500
 _STRETCHES: Final = 24  # of time in which hosts are compared
-_HOSTS_NAMED: Final = 6
 COLUMNS: Final = ("start_ns", "host", "op", "request_bytes", "mode", "duration_ns", "cached", "status", "system")
 _BOXES: Final = "q05: 5% [seconds]; q25: 25% [seconds]; q50: {} [seconds]; q75: 75% [seconds]; q95: 95% [seconds]"
 _LEAST_OF_PHASE: Final = 5  # measurements
-_PHASES: Final = "FROM events WHERE kind = 'phase' AND end_ns IS NOT NULL"
 TOO_FEW: Final = (
     "Bands cannot be found with fewer than 20 operations of each kind. A longer window (--set bands_window=7d) may "
     "contain more."
@@ -121,7 +119,8 @@ def finished_operations(responses: Frame, facility: Facility) -> Measured:
 
 def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make fig. 1, the bands and fig. 2."""
-    window, day = (_measured_since(source, params, name) for name in ("first_ns", "day_ns"))
+    last_ns = params["last_ns"]
+    window, day = (_measured(source, last_ns - params[name], last_ns) for name in ("window", "bands_window"))
     if len(window.seconds):
         yield _every_measurement(window, int(params["window"]))
     if len(day.seconds):
@@ -362,27 +361,30 @@ def _hosts(part: Measured) -> Iterator[Piece]:
         method = f"ratio of medians in the same time steps; largest of {len(pairs)} pairs, simultaneous interval"
         value = math.exp(largest.log_ratio)
         yield Estimate("largest_host_ratio", value, "factor", low, high, LEVEL, largest.stretches, method)
-        differing = [pair for pair in pairs if pair.end(len(pairs), -1) > 1]
         text = (
             f"The largest difference between two hosts is {value:.2f}x ({low:.2f}x to {high:.2f}x): {largest.slow} "
             "is slower than "
         )
         yield Finding(f"{text}{largest.fast}, {largest.kind}.", name="hosts")
-        for pair in sorted(differing, key=lambda pair: -pair.log_ratio)[:_HOSTS_NAMED]:
-            ends = f"{pair.end(len(pairs), -1):.2f}x to {pair.end(len(pairs), 1):.2f}x"
-            text = f"{pair.kind}: {pair.slow} takes {math.exp(pair.log_ratio):.2f}x as long as {pair.fast} ({ends})."
-            yield Finding(text, name="hosts")
     yield f"Hosts are compared in the same {_STRETCHES} time steps, so the system state is the same for all hosts."
     yield _coverage(part)
 
 
 def run_phases(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Yield the slowdown of the probe during a benchmark, against the usual time of the whole period."""
-    facility, part = source.facility, _measured_since(source, params, "first_ns")
-    phases = source.frame("events", ("label", "start_ns", "end_ns"), {"kind": "phase", **_between(params, "first_ns")})
-    if not len(part.seconds) or not phases.rows:
-        return
+    facility = source.facility
+    phases = source.frame("events", ("label", "start_ns", "end_ns"), {"kind": "phase"})
     records = sorted(phases.records(), key=lambda row: row["start_ns"])
+    ended = [row for row in records if row["end_ns"] is not None]
+    if not ended:
+        return
+    # Those of the newest day, and an hour on either side.
+    newest = [row for row in ended if row["start_ns"] // DAY_NS == ended[-1]["start_ns"] // DAY_NS]
+    first_ns, last_ns = newest[0]["start_ns"] - HOUR_NS, max(row["end_ns"] for row in newest) + HOUR_NS
+    records = [row for row in records if first_ns <= row["start_ns"] < last_ns]
+    part = _measured(source, first_ns, last_ns)
+    if not len(part.seconds):
+        return
     rollups = source.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": HOUR_NS}, optional=True)
     usual: dict[tuple[str, str, int, str], float] = {}
     names = {system: facility.filesystem_of(system) for system in rollups.text("system").categories}
@@ -480,24 +482,10 @@ def _end_of_newest(snapshot: Snapshot, _: Params) -> Cell:
     return int(last) + 1 if isinstance(last, int) else 0
 
 
-def _phase_bound(which: str, margin_ns: int) -> Callable[[Snapshot, Params], Cell]:
-    """Return the default of a time bound: that of the newest day with phases, and a margin."""
-
-    def choose(snapshot: Snapshot, _: Params) -> Cell:
-        found = snapshot.scalar(f"SELECT {which} {_PHASES} AND day = (SELECT max(day) {_PHASES})")
-        return int(found) + margin_ns if isinstance(found, int) else 0
-
-    return choose
-
-
-def _between(params: Params, first: str) -> dict[str, int]:
-    """Conditions on `start_ns`: from the parameter `first` to `last_ns`."""
-    return {"start_ns >=": params[first], "start_ns <": params["last_ns"]}
-
-
-def _measured_since(source: DataSource, params: Params, first: str) -> Measured:
-    """Operations from the time of the parameter `first` to `last_ns`."""
-    return finished_operations(source.frame("responses", COLUMNS, _between(params, first)), source.facility)
+def _measured(source: DataSource, first_ns: int, last_ns: int) -> Measured:
+    """Return the operations that began in [first_ns, last_ns)."""
+    between = {"start_ns >=": first_ns, "start_ns <": last_ns}
+    return finished_operations(source.frame("responses", COLUMNS, between), source.facility)
 
 
 STUDY = Study(
@@ -508,19 +496,7 @@ STUDY = Study(
     params=(
         Param("window", "length of fig1", "duration", default="10min"),
         Param("last_ns", "end of fig1 and fig2 (UTC ns); default: the newest operation", "int", choose=_end_of_newest),
-        Param(
-            "first_ns",
-            "start of fig1 (UTC ns); default: one window before the end",
-            "int",
-            choose=lambda _, values: values["last_ns"] - values["window"],
-        ),
         Param("bands_window", "length of the period for bands and hosts", "duration", default="24h"),
-        Param(
-            "day_ns",
-            "start of bands and fig2 (UTC ns); default: one bands_window before the end",
-            "int",
-            choose=lambda _, values: values["last_ns"] - values["bands_window"],
-        ),
     ),
 )
 BENCHMARK_PHASES = Study(
@@ -528,18 +504,4 @@ BENCHMARK_PHASES = Study(
     exhibits=("kun19.fig3",),
     needs="responses events response_rollups?",
     run=run_phases,
-    params=(
-        Param(
-            "first_ns",
-            "start (UTC ns); default: an hour before the newest day's phases",
-            "int",
-            choose=_phase_bound("min(start_ns)", -HOUR_NS),
-        ),
-        Param(
-            "last_ns",
-            "end (UTC ns); default: an hour after the newest day's phases",
-            "int",
-            choose=_phase_bound("max(end_ns)", HOUR_NS),
-        ),
-    ),
 )

@@ -1,19 +1,11 @@
-"""I/O time as a function of the system's volume: a forest's curve and how many runs a model needs (mad17 fig. 6, VII),
-and the joint density (fig. 7, 8).
+"""I/O time as a function of the system's volume: a forest's curve (mad17 fig. 6), and the joint density (fig. 7, 8).
 
-- The learning curve says how many runs a model of run time needs (mad17 VII). The model is a straight line between
-  logarithms. The squared error of a new run is that of infinitely many fitted runs times 1 + h, with
-  h = (runs + 1)(runs - 2) / (runs (runs - p - 2)) - 1 for p Normal measures (Stein 1960, Breiman & Freedman 1983).
-- The conformal band widens quantiles of nearest neighbours by how far held-out values fell outside theirs
-  (Romano, Patterson & Candes 2019), with cross-validation (CV+, Barber et al. 2021).
 - The joint density uses binned Gaussian kernels applied by a Fourier transform, so its cost depends on the grid and
   not on the number of points. The bandwidth is Scott's, as in scipy's gaussian_kde.
 """
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -22,137 +14,23 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft2, next_fast_len, rfft2
-from scipy.spatial import cKDTree
 
-from ioweather.core.contracts import Param
 from ioweather.core.errors import UsageError
-from ioweather.core.frames import Bools, Floats, Ints
+from ioweather.core.frames import Floats
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
-from ioweather.core.units import format_bytes, format_seconds, format_value
-from ioweather.stats.dependence import complete_pairs
-from ioweather.stats.estimates import LEVEL, default_block, expanded_levels, plain
+from ioweather.core.units import format_bytes, format_seconds
+from ioweather.stats.estimates import LEVEL, plain
+from ioweather.studies.mad17.coefficients import complete_pairs
 from ioweather.studies.mad17.explained_traffic import HALF_WIDTH_SD, SHARED_STEPS, TIME, VOLUME, AssociationData
 
-LEAST_RUNS: Final = 30
-# The error is what this share of new runs stays within: one standard deviation of a Normal error.
-SHARE: Final = 0.6827
-# [ours] A curve says little of more runs than so many times those there are.
-FAR: Final = 10
-# [ours] The last runs tell; a thousand of them give the curve to a percent.
-_MOST_RUNS: Final = 1000
-_FOLDS: Final = 5
-_DRAWS: Final = 10
-_SIZES: Final = 8
-_REPLICATES: Final = 200
 _SEED: Final = 20170807
 TREES: Final = 200
 # Leaves of one job draw the noise; the paper does not name its setting. [ours]
 LEAST_LEAF: Final = 5
-FOLDS: Final = 10
 MIN_POINTS: Final = 20
-_CONFORMAL_SEED: Final = 20190508
 GRID: Final = 256
 # How many bandwidths the grid reaches beyond the outermost points.
 _MARGIN: Final = 4.0
-
-
-@dataclass(frozen=True, eq=False)
-class LearningCurve:
-    """`sizes` and the error at each (of logarithms), measured; error^2 = `limit_squared` + `slope` * excess(size).
-    `resampled` are limit and slope of resampled runs, `residuals` the error of each run with the most runs fitted."""
-
-    runs: int
-    measures: int
-    sizes: Ints
-    errors: Floats
-    limit_squared: float
-    slope: float
-    resampled: Floats
-    residuals: Floats
-
-    def limit(self) -> tuple[float, float, float]:
-        """Return the error with infinitely many runs, as a ratio, and its interval."""
-        low, high = np.quantile(self.resampled[:, 0], self._levels())
-        value, low, high = np.expm1(np.sqrt([self.limit_squared, low, high])).tolist()
-        return value, low, high
-
-    def error_at(self, runs: float) -> float:
-        """Return the error with this number of runs, as a ratio: 0.1 is 10% more or less."""
-        return float(np.expm1(np.sqrt(self.limit_squared + self.slope * excess(runs, self.measures))))
-
-    def runs_for(self, error: float) -> tuple[float, float, float]:
-        """Return how many runs bring the error to this ratio, and an interval; infinite where no number does."""
-        value = runs_to(error, self.limit_squared, self.slope, self.measures)
-        every = [runs_to(error, limit, slope, self.measures) for limit, slope in self.resampled.tolist()]
-        low, high = np.quantile(every, self._levels(), method="nearest").tolist()
-        return value, min(low, value), max(high, value)
-
-    def _levels(self) -> tuple[float, float]:
-        """Probabilities of the two ends of an interval of resampled runs."""
-        return expanded_levels(LEVEL, max(2, self.runs // default_block(self.runs)))
-
-
-def excess(runs: float, measures: int) -> float:
-    """Return h: the relative excess of the squared error of a model fitted to `runs` over that of infinitely many."""
-    return (runs + 1) * (runs - 2) / (runs * (runs - measures - 2)) - 1
-
-
-def runs_to(error: float, limit_squared: float, slope: float, measures: int) -> float:
-    """Return the least number of runs with an error of at most `error`; infinite where no number is enough."""
-    spare, high = np.log1p(error) ** 2 - limit_squared, measures + 3
-    if spare <= 0:
-        return np.inf
-    while slope * excess(high, measures) > spare:
-        high *= 2
-        if high > 1 << 40:
-            return np.inf
-    low = max(measures + 3, high // 2)
-    return float(low + bisect_left(range(low, high), True, key=lambda runs: slope * excess(runs, measures) <= spare))
-
-
-def learning_curve(measures: Floats, seconds: Floats) -> LearningCurve | None:
-    """Return the error of a model of run time by the number of runs that it was fitted to; None for too few runs.
-
-    `measures` (runs, p) are of the system and `seconds` the time of each run, in the order of time. Test runs are
-    contiguous in time and disjoint from the fitted ones, because neighbours share the system's state.
-    """
-    known = np.isfinite(measures).all(axis=1) & (measures >= 0).all(axis=1) & np.isfinite(seconds) & (seconds > 0)
-    x, y = np.log1p(measures[known][-_MOST_RUNS:]), np.log(seconds[known][-_MOST_RUNS:])
-    n, p = x.shape
-    if n < LEAST_RUNS:
-        return None
-    spread = x.std(axis=0)
-    design = np.column_stack([np.ones(n), (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)])
-    fold = np.arange(n) * _FOLDS // n
-    most = n - int(np.bincount(fold).max())
-    sizes = np.unique(np.geomspace(min(p + 8, most), most, _SIZES).astype(np.int64))
-    # |log(predicted / actual)| of each run by models of each size, fitted to other times: (size, run, draw).
-    rng, misses = np.random.default_rng(_SEED), np.empty((len(sizes), n, _DRAWS))
-    for number in range(_FOLDS):
-        test, train = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
-        for draw in range(_DRAWS):
-            order = rng.permutation(train)
-            for place, size in enumerate(sizes.tolist()):
-                factors = np.linalg.lstsq(design[order[:size]], y[order[:size]], rcond=None)[0]
-                misses[place, test, draw] = np.abs(design[test] @ factors - y[test])
-    over = np.array([excess(size, p) for size in sizes.tolist()])
-
-    def errors_of(rows: Ints) -> Floats:
-        return np.asarray(np.quantile(misses[:, rows].reshape(len(sizes), -1), SHARE, axis=1))
-
-    def fit(squares: Floats) -> tuple[float, float]:
-        """Return limit and slope by least squares of squared errors; neither is below 0."""
-        centred = over - over.mean()
-        slope = max(0.0, float(centred @ squares) / float(centred @ centred)) if centred.any() else 0.0
-        limit = float(squares.mean() - slope * over.mean())
-        return (limit, slope) if limit >= 0 else (0.0, max(0.0, float(over @ squares) / float(over @ over)))
-
-    errors, block = errors_of(np.arange(n)), default_block(n)
-    starts = np.random.default_rng(_SEED).integers(0, n, (_REPLICATES, -(-n // block)))
-    drawn = ((starts[..., None] + np.arange(block)) % n).reshape(_REPLICATES, -1)[:, :n]
-    resampled = np.array([fit(errors_of(rows) ** 2) for rows in drawn])
-    residuals = np.sqrt((misses[-1] ** 2).mean(axis=1))
-    return LearningCurve(n, p, sizes, errors, *fit(errors**2), resampled, residuals)
 
 
 def forest_curve(x: Floats, y: Floats, at: Floats) -> tuple[Floats, float]:
@@ -165,34 +43,6 @@ def forest_curve(x: Floats, y: Floats, at: Floats) -> tuple[Floats, float]:
     forest = RandomForestRegressor(TREES, min_samples_leaf=LEAST_LEAF, oob_score=True, random_state=_SEED)
     forest.fit(x[:, None], y)
     return np.asarray(forest.predict(at[:, None])), float(forest.oob_score_)
-
-
-def conformal_band(x: Floats, y: Floats, at: Floats) -> tuple[Floats, Floats]:
-    """Return low and high of the CV+ band of y at `at`, by quantiles of the nearest neighbours in FOLDS folds."""
-
-    def quantiles(known: Bools, wanted: Floats, levels: tuple[float, ...]) -> Floats:
-        """Return quantiles of y among the nearest known points of each place: (levels, places)."""
-        own = x[known]
-        nearest = min(len(own), max(10, round(2 * math.sqrt(len(own)))))
-        _, found = cKDTree(own[:, None]).query(wanted[:, None], k=nearest)
-        return np.asarray(np.quantile(y[known][found], levels, axis=1), np.float64)
-
-    n, levels = len(y), ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
-    fold = np.random.default_rng(_CONFORMAL_SEED).permutation(n) % FOLDS
-    lows, highs = [], []
-    for number in range(FOLDS):
-        out = fold == number
-        low, high = quantiles(~out, x[out], levels)
-        miss = np.maximum(low - y[out], y[out] - high)
-        low_at, high_at = quantiles(~out, at, levels)
-        lows.append(low_at[None, :] - miss[:, None])
-        highs.append(high_at[None, :] + miss[:, None])
-    rank = math.ceil(LEVEL * (n + 1))
-    # The rank-th smallest upper end, and the rank-th largest lower end.
-    high_end = np.sort(np.concatenate(highs), axis=0)[min(rank, n) - 1]
-    low_end = np.sort(np.concatenate(lows), axis=0)[max(n - rank, 0)]
-    median = quantiles(np.ones(n, np.bool_), at, (0.5,))[0]
-    return np.minimum(low_end, median), np.maximum(high_end, median)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,23 +97,10 @@ def density(x: NDArray[Any], y: NDArray[Any]) -> Density | None:
     return Density(axes[0], axes[1], values)
 
 
-ERROR: Final = Param(
-    "error",
-    "relative error for which to estimate the number of runs that an I/O time model needs",
-    kind="float",
-    default=0.1,
-)
 _POINTS: Final = 60
 _SHIFTED: Final = 39
 _LEAST_SHIFTED: Final = 19  # pairings, for a 90% range
 _CELLS: Final = 40
-# Models of I/O time: by volume (PsiD), by rate (PsiD/D_D), by the mean alone.
-_MODELS: Final = {
-    "volume": "by system volume (PsiD)",
-    "rate": "by system rate (PsiD/D_D)",
-    "nothing": "constant: the mean",
-}
-_THIRDS: Final = ("quiet", "usual", "busy")
 
 
 def curve_exhibits(data: AssociationData) -> Iterator[Exhibit]:
@@ -292,15 +129,16 @@ def _pairs(data: AssociationData, way: str) -> tuple[Floats, Floats]:
 
 @exhibit("mad17.fig6")
 def _forest_curves(data: AssociationData) -> Iterator[Piece]:
-    """Random forest of D_D over PsiD, a conformal band, and the number of runs that a model needs."""
+    """Random forest of D_D over PsiD."""
     for way in ("read", "write"):
         x, y = _pairs(data, way)
         least, most = np.quantile(x, (0.01, 0.99))
         at = np.linspace(float(least), float(most), _POINTS)
-        low_end, high_end = conformal_band(x, y, at)
         middle, explained = forest_curve(x, y, at)
-        drawn = _overlay(x, y, at, {"forest": [middle], "90% of new runs": [low_end, high_end]})
-        title = f"D_D over PsiD for {way}s: runs, forest fit, 90% band for new runs"
+        points: list[tuple[Cell, ...]] = [(float(v), float(t), None) for v, t in zip(x, y, strict=True)]
+        points += _curve_rows(at, {"forest": [middle]})
+        columns = f"volume: {VOLUME} [bytes]; time: {TIME} [seconds]; curve [text]"
+        drawn, title = ResultTable.of("overlay", columns, points), f"D_D over PsiD for {way}s: runs and forest fit"
         yield Chart.of("scatter", drawn, "x=volume y=time curve", title)
         rise = float(middle[-1] / middle[0] - 1) if middle[0] else 0.0
         yield plain(f"rise_{way}", rise, "ratio", n=len(x), method="forest, from the 1% to the 99% volume")
@@ -309,20 +147,8 @@ def _forest_curves(data: AssociationData) -> Iterator[Piece]:
         text = f"From low to high system {way} volume, D_D goes from {low} to {high} ({rise:+.0%})."
         yield Finding(text, name="time_with_volume")
     yield f"The forest has {TREES} trees and at least {LEAST_LEAF} runs per leaf. The paper gives no settings."
-    yield "The band is conformal: it contains 90% of new runs of this group.", SHARED_STEPS
-    yield (
-        f"The error of a model is the bound for {SHARE:.0%} of new runs. To measure it, straight lines between "
-        "logarithms are fitted to some runs and tested on runs from another time. Larger numbers of runs are "
-        "extrapolated from the curve. Other models may need more runs and may reach a lower error."
-    )
-    yield _learning(data), data.caveats, data.coverage
-
-
-def _overlay(x: Floats, y: Floats, at: Floats, curves: Mapping[str, Sequence[Floats]]) -> ResultTable:
-    """Return the runs and curves over the same axes."""
-    rows: list[tuple[Cell, ...]] = [(float(v), float(t), None) for v, t in zip(x, y, strict=True)]
-    rows += _curve_rows(at, curves)
-    return ResultTable.of("overlay", f"volume: {VOLUME} [bytes]; time: {TIME} [seconds]; curve [text]", rows)
+    yield SHARED_STEPS
+    yield data.caveats, data.coverage
 
 
 def _curve_rows(at: Floats, curves: Mapping[str, Sequence[Floats]]) -> list[tuple[Cell, ...]]:
@@ -336,107 +162,6 @@ def _curve_rows(at: Floats, curves: Mapping[str, Sequence[Floats]]) -> list[tupl
             (None, None, name),
         )
     ]
-
-
-def _learning(data: AssociationData) -> Iterator[Piece]:
-    """How many runs a model of I/O time needs, and under which conditions it is good."""
-    rows = data.members(data.asked)
-    seconds = data.of("d_d_seconds")[rows]
-    volumes = np.column_stack([data.of(f"psid_{way}_bytes")[rows] for way in ("read", "write")])
-    rates = volumes / np.where(seconds > 0, seconds, np.nan)[:, None]
-    known = np.isfinite(volumes).all(axis=1) & (seconds > 0)
-    seconds, volumes, rates = seconds[known], volumes[known], rates[known]
-    measures = {"volume": volumes, "rate": rates, "nothing": np.zeros((len(seconds), 0))}
-    curves = {name: curve for name, x in measures.items() if (curve := learning_curve(x, seconds)) is not None}
-    if not curves:
-        words = (
-            f"The number of runs that a model needs cannot be estimated from {len(seconds)} runs: the estimate needs "
-            f"{LEAST_RUNS}."
-        )
-        yield Finding(words, "undecided", name="runs_needed")
-        return
-    error = float(data.params.get("error") or ERROR.default or 0.1)
-    percent = format_value(error, "ratio")
-    needed: list[tuple[Cell, ...]] = []
-    drawn: list[tuple[Cell, ...]] = []
-    for name, curve in curves.items():
-        limit, runs_needed = curve.limit(), curve.runs_for(error)
-        counts = (int(runs) if np.isfinite(runs) else None for runs in runs_needed)
-        needed.append((_MODELS[name], curve.runs, curve.error_at(curve.runs), *limit, *counts))
-        measured = zip(curve.sizes, curve.errors, strict=True)
-        drawn += [(int(size), _MODELS[name], float(np.expm1(e))) for size, e in measured]
-        # The curve on to three times the runs there are.
-        beyond = np.unique(np.geomspace(curve.sizes[-1], 3 * curve.runs, 8).astype(np.int64))[1:]
-        drawn += [(size, _MODELS[name], curve.error_at(size)) for size in beyond.tolist()]
-        method = f"learning curve of {curve.runs} runs, resampled in blocks"
-        yield Estimate(f"error_limit_{name}", limit[0], "ratio", *limit[1:], LEVEL, curve.runs, method)
-        # No estimate with an unbounded interval, or far beyond the data.
-        if runs_needed[2] > FAR * curve.runs:
-            yield Estimate(
-                f"runs_needed_{name}", None, "count", n=curve.runs, method=f"not estimable from {curve.runs} runs"
-            )
-        else:
-            value, low, high = runs_needed
-            yield Estimate(f"runs_needed_{name}", value, "count", low, high, LEVEL, curve.runs, method)
-    yield ResultTable.of(
-        "runs_needed",
-        "model: model [text]; runs: runs [count]; error: error with these [ratio]; "
-        "limit: with infinitely many runs [ratio]; limit_low: 90% from [ratio]; limit_high: 90% to [ratio]; "
-        f"needed: runs for {percent} [count]; needed_low: 90% from [count]; needed_high: 90% to [count]",
-        needed,
-        "Number of runs that an I/O time model needs (empty: unknown)",
-    )
-    # The error of the same model in the quiet, the usual and the busy third of the runs.
-    load = rates.sum(axis=1)[-curves["volume"].runs :]
-    third = np.argsort(np.argsort(load, kind="stable"), kind="stable") * len(_THIRDS) // len(load)
-    conditions: list[tuple[Cell, ...]] = []
-    for number, name in enumerate(_THIRDS):
-        own = third == number
-        if own.any():
-            off = float(np.expm1(np.quantile(curves["volume"].residuals[own], SHARE)))
-            conditions.append((name, float(load[own].min()), float(load[own].max()), int(own.sum()), off))
-    yield ResultTable.of(
-        "conditions",
-        "system [text]; from [bytes_per_s]; to [bytes_per_s]; n: runs [count]; error [ratio]",
-        conditions,
-        f"Error of the model {_MODELS['volume']}, by system volume",
-    )
-    columns = (
-        f"runs: runs that a model was fitted to [count]; model [text]; error: error of {SHARE:.0%} of new runs [ratio]"
-    )
-    most = max(curve.runs for curve in curves.values())
-    yield Chart.of(
-        "timeline",
-        ResultTable.of("learning", columns, drawn),
-        "x=runs y=error series=model",
-        "Model error by number of fitted runs",
-        log="x",
-        references=(Reference("y", error, "asked for"), Reference("x", most, "all available runs")),
-    )
-    yield _runs_needed(curves["volume"], error, percent)
-    if curves["volume"].limit()[2] < curves["nothing"].limit()[1]:
-        yield Finding("The system state improves the model.", name="system_helps")
-    else:
-        text = "These runs do not show that the system state improves a model."
-        yield Finding(text, "undecided", name="system_helps")
-
-
-def _runs_needed(curve: LearningCurve, error: float, percent: str) -> Finding:
-    """Word how many runs a model needs for an error."""
-    model, there = f"a model {_MODELS['volume']}", curve.runs
-    runs, low, high = curve.runs_for(error)
-    if np.isinf(low):
-        span = " to ".join(format_value(end, "ratio") for end in curve.limit()[1:])
-        text = f"No number of runs reduces the error of {model} to {percent}: the limit is {span}."
-    elif low > FAR * there:
-        text = f"An error of {percent} needs more than {FAR} times the {there} available runs."
-    elif np.isinf(high):
-        text = f"These {there} runs cannot show whether any number of runs reduces the error of {model} to {percent}"
-        return Finding(f"{text}; it needs at least {low:,.0f}.", "undecided", name="runs_needed")
-    else:
-        enough = f"; {there} are available" if high <= there else f", but only {there} are available"
-        text = f"A{model[1:]} needs {runs:,.0f} runs ({low:,.0f} to {high:,.0f}) for an error of {percent}{enough}."
-    return Finding(text, name="runs_needed")
 
 
 def _narrowing(x: Floats, y: Floats, way: str) -> Estimate:
@@ -522,9 +247,6 @@ def _conditional_density(data: AssociationData) -> Iterator[Piece]:
             f"conditional interval {conditional:.0%} (of the fitted runs).",
             name="normal_interval",
         )
-        little, much = (format_seconds(float(median[i])) for i in (place[0], place[2]))
-        text = f"{group}: the median D_D is {little} at low {way} volume (10%) and {much} at high volume (90%)."
-        yield Finding(text, name="median_by_volume")
     if not drawn:
         yield Finding("Volume or time is constant.", "undecided", name="nothing_varies")
     yield "Gaussian kernels on a grid with Scott's bandwidth.", SHARED_STEPS

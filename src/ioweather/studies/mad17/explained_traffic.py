@@ -13,8 +13,8 @@ from ioweather.core import choices
 from ioweather.core.contracts import Param, Params, Study
 from ioweather.core.errors import UsageError
 from ioweather.core.frames import Bools, Floats, Frame, Ints
-from ioweather.core.results import Cell, Chart, Coverage, Estimate, Exhibit, Finding, Piece, ResultTable, exhibit
-from ioweather.core.units import HOUR_NS, NS, format_bytes, format_seconds, format_value, names_of
+from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding, Piece, exhibit
+from ioweather.core.units import format_bytes, format_seconds, names_of
 from ioweather.facts.accounting import match_jobs
 from ioweather.facts.job_metrics import SPAN_COLUMNS, IoSpans, io_spans, spread_over_steps
 from ioweather.facts.runs import (
@@ -29,8 +29,7 @@ from ioweather.facts.runs import (
 )
 from ioweather.facts.runs import NEEDS as RUN_NEEDS
 from ioweather.facts.system_activity import OPERATIONS, STATES, job_system, monitored_mounts
-from ioweather.lake.lake import Snapshot
-from ioweather.stats.estimates import Intervals, number, plain, share_estimate
+from ioweather.stats.estimates import Intervals, plain, share_estimate
 from ioweather.stats.series import correlation
 from ioweather.stats.summary_tables import timeline_table
 from ioweather.stats.system_grid import SERVER_TRAFFIC, Steps, steps_of
@@ -49,12 +48,6 @@ VOLUME: Final = "system volume during run I/O (PsiD)"
 NEEDS: Final = f"{RUN_NEEDS} files {TRAFFIC_NEEDS} series:{','.join(OPERATIONS)}?"
 PARAMS: Final = (
     *choices.TRAFFIC_PARAMS,
-    Param(
-        "grouping",
-        "grouping of runs: exact (same files and bytes) or similar; default: exact if it yields a group of "
-        f"{LEAST_RUNS} runs",
-        choices=("exact", "similar"),
-    ),
     Param("group", "group to show, by its name in mad17.table1; default: the largest"),
     Param("job", "run to show, by job ID or digest; default: the slowest run of the group"),
 )
@@ -98,11 +91,6 @@ class AssociationData:
         """Complete runs of a group in order of time."""
         rows = np.flatnonzero((self.groups.of_run == group) & self.complete)
         return np.asarray(rows[np.argsort(self._times[rows], kind="stable")], np.int64)
-
-    def all_monitored(self, group: int) -> bool:
-        """Return whether all files of a group are on monitored mounts."""
-        monitored = self.spans.of_runs(self.members(group)).monitored
-        return monitored is not None and bool(monitored.all())
 
     @cached_property
     def shown(self) -> list[int]:
@@ -180,7 +168,7 @@ def association_data(source: DataSource, params: Params) -> AssociationData | No
     mounts = monitored_mounts(files, facility, filesystem)
     spans = io_spans(runs.frame, files, mounts)
     system = job_system(grid, runs.ints("start_ns"), runs.ints("end_ns"), spans)
-    groups = group_runs(runs.frame, params.get("grouping") or best_grouping(runs.frame))
+    groups = group_runs(runs.frame, best_grouping(runs.frame))
     sizes = np.bincount(groups.of_run[system.text("state").codes == 0], minlength=len(groups.names))
     asked = groups.number(str(params["group"])) if params.get("group") else int(sizes.argmax())
     if asked is None:
@@ -195,49 +183,17 @@ SPREAD: Final = (
 )
 
 
-def _twelfth_of_interval(_: Snapshot, values: Params) -> int:
-    """Return a twelfth of the interval: logs resolve the traffic finer than the servers' samples (mad17 VI-B)."""
-    return max(NS, int(values["resolution"]) // 12)
-
-
-_STEP = "step length of the sum over logged runs; default: a twelfth of the sampling interval"
-FINE: Final = Param("fine", _STEP, kind="duration", choose=_twelfth_of_interval)
-
-
-@dataclass(frozen=True, eq=False)
-class Logged:
-    """What runs moved: in which span, how many bytes. `timed`: the span is that of a file."""
-
-    first_ns: Ints
-    last_ns: Ints
-    moved: Floats
-    timed: bool
-
-    def on_grid(self, start_ns: int, step_ns: int, count: int) -> Floats:
-        """Return the bytes per step of a regular grid."""
-        return spread_over_steps(
-            self.first_ns, self.last_ns, self.moved, start_ns=start_ns, step_ns=step_ns, count=count
-        )
-
-    def shorter_ratio(self, seconds: float) -> float | None:
-        """Return the share of bytes in spans shorter than `seconds`."""
-        short = (self.last_ns - self.first_ns) < seconds * NS
-        total = float(self.moved.sum())
-        return float(self.moved[short].sum()) / total if total else None
-
-
-def logged_bytes(runs: Frame, files: Frame) -> Logged:
-    """Return bytes by span of each file; the other bytes of a run are spread over its run time."""
+def logged_bytes(runs: Frame, files: Frame, steps: Steps) -> Floats:
+    """Return the bytes of runs per step, by span of each file; other bytes of a run over its run time."""
     start, end = (runs.ints(name) for name in ("start_ns", "end_ns"))
-    every = np.nan_to_num(runs.floats("read_bytes")) + np.nan_to_num(runs.floats("write_bytes"))
-    if not files.rows:
-        return Logged(start, end, every, timed=False)
+    rest = np.nan_to_num(runs.floats("read_bytes")) + np.nan_to_num(runs.floats("write_bytes"))
     spans = io_spans(runs, files)
-    rest = np.maximum(every - np.bincount(spans.run, spans.moved, minlength=runs.rows), 0.0)
+    rest = np.maximum(rest - np.bincount(spans.run, spans.moved, minlength=runs.rows), 0.0)
     left = rest > 0
-    parts = ((spans.first_ns, start[left]), (spans.last_ns, end[left]), (spans.moved, rest[left]))
-    first, last, moved = (np.concatenate(part) for part in parts)
-    return Logged(first, last, moved.astype(np.float64), timed=bool(len(spans.run)))
+    first = np.concatenate([spans.first_ns, start[left]])
+    last = np.concatenate([spans.last_ns, end[left]])
+    moved = np.concatenate([spans.moved.astype(np.float64), rest[left]])
+    return spread_over_steps(first, last, moved, start_ns=steps.start_ns, step_ns=steps.step_ns, count=steps.count)
 
 
 def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
@@ -263,8 +219,7 @@ def _explained_traffic(source: DataSource, steps: Steps, params: Params) -> Iter
         where = f"Runs that moved most of their data on {filesystem} are included with all their data."
         whose = [Coverage(runs.rows, int(here.sum()), "runs", elsewhere)]
         runs = runs.take(here)
-    logged = logged_bytes(runs, source.frame("files", SPAN_COLUMNS, optional=True))
-    own = logged.on_grid(steps.start_ns, steps.step_ns, steps.count)
+    own = logged_bytes(runs, source.frame("files", SPAN_COLUMNS, optional=True), steps)
     system = np.asarray(sum(steps.values[metric] for metric in choices.TRAFFIC), np.float64)
     total = float(np.nansum(system))
     intervals = Intervals(usable, steps.step_ns)
@@ -299,7 +254,11 @@ def _explained_traffic(source: DataSource, steps: Steps, params: Params) -> Iter
         if share.value > 1.2:
             text = "This is more than 100%: the logs include other file systems or cached data."
             yield Finding(text, name="more_than_all")
-    yield _finer_steps(logged, runs, own, steps, system, intervals, int(params["fine"]))
+    together = _correlation(own, system, usable, intervals)
+    yield together
+    if together.value is not None:
+        text = f"Server traffic and logged traffic are correlated: {together.value:.2f} (n {together.n})."
+        yield Finding(text, name="correlation")
     yield f"{SPREAD} {where}", SERVER_TRAFFIC, steps.coverage("sampling intervals"), whose
 
 
@@ -312,65 +271,12 @@ def _mean_in_bins(values: Floats, width: int) -> Floats:
     return np.where(known > 0, np.nansum(table, axis=1) * width / np.maximum(known, 1), np.nan)
 
 
-def _finer_steps(
-    logged: Logged, runs: Frame, own: Floats, steps: Steps, system: Floats, intervals: Intervals, fine_ns: int
-) -> Iterator[Piece]:
-    """Compare the sum over logged runs with the servers: correlation, and peaks within the servers' interval."""
-    moved = np.nan_to_num(runs.floats("read_bytes")) + np.nan_to_num(runs.floats("write_bytes"))
-    whole = Logged(runs.ints("start_ns"), runs.ints("end_ns"), moved, timed=False)
-    by_run_time = whole.on_grid(steps.start_ns, steps.step_ns, steps.count)
-    together = _correlation("correlation_run_time", by_run_time, system, steps.usable, intervals)
-    finer = logged.timed and fine_ns < steps.step_ns
-    if finer:
-        by_spans = _correlation("correlation_spans", own, system, steps.usable, intervals)
-        yield by_spans
-    yield together
-    shown = by_spans if finer else together
-    if shown.value is not None:
-        between = "" if shown.low is None or shown.high is None else f", {shown.low:.2f} to {shown.high:.2f}"
-        text = f"Server traffic and logged traffic are correlated: {shown.value:.2f}{between} (n {shown.n})."
-        yield Finding(text, name="correlation")
-    if not finer:
-        return
-    sums = logged.on_grid(steps.start_ns, fine_ns, steps.count * steps.step_ns // fine_ns) / (fine_ns / NS)
-    shorter = logged.shorter_ratio(steps.step_seconds)
-    coarse = float(np.nanmax(np.where(steps.usable, own, np.nan)))
-    peak = float(sums.max(initial=0.0)) / (coarse / steps.step_seconds) if coarse > 0 else None
-    interval, fine, n = format_seconds(steps.step_seconds), format_seconds(fine_ns / NS), runs.rows
-    yield plain("finer_ratio", shorter, "ratio", n=n, method="data in spans shorter than the server interval")
-    yield plain("fine_peak", peak, "factor", n=n, method="highest rate in fine steps relative to server intervals")
-    if shorter is not None and peak is not None:
-        yield Finding(
-            f"{shorter:.0%} of the logged data moved in spans shorter than the server interval of {interval}. For "
-            f"these data, logs have the finer resolution. The highest rate over {fine} is "
-            f"{format_value(peak, 'factor')} the rate over {interval}.",
-            name="finer_than_servers",
-        )
-    # The hour in which logged runs moved most, by both measures in bytes per second.
-    per_hour = min(len(sums), max(1, HOUR_NS // fine_ns))
-    running = np.concatenate([[0.0], np.cumsum(sums)])
-    begin = int(np.argmax(running[per_hour:] - running[:-per_hour]))
-    first_ns = steps.start_ns + begin * fine_ns
-    last_ns = first_ns + per_hour * fine_ns
-    rows: list[tuple[Cell, ...]] = []
-    low, high = ((t - steps.start_ns) // steps.step_ns for t in (first_ns, last_ns - 1))
-    for step in range(int(low), min(int(high) + 1, steps.count)):
-        start = steps.start_ns + step * steps.step_ns
-        rate = number(system[step] / steps.step_seconds)
-        rows += [(max(start, first_ns), "servers", rate), (min(start + steps.step_ns, last_ns) - 1, "servers", rate)]
-    hour = enumerate(sums[begin : begin + per_hour])
-    rows += [(first_ns + i * fine_ns, "logged runs", float(rate)) for i, rate in hour]
-    drawn = ResultTable.of("finer", "time [time_ns]; series [text]; rate [bytes_per_s]", rows)
-    title = f"The busiest hour of logged runs: servers every {interval}, logs every {fine}"
-    yield Chart.of("timeline", drawn, "x=time y=rate series", title)
-
-
-def _correlation(name: str, own: Floats, system: Floats, usable: Bools, intervals: Intervals) -> Estimate:
+def _correlation(own: Floats, system: Floats, usable: Bools, intervals: Intervals) -> Estimate:
     """Pearson's coefficient over the servers' intervals."""
     scale = [max(float(np.nanmax(np.where(usable, line, 0.0), initial=0.0)), 1.0) for line in (own, system)]
     x, y = (np.where(usable, line, 0.0) / most for line, most in zip((own, system), scale, strict=True))
     sums = intervals.sums(np.asarray(usable, np.float64), x, y, x * x, y * y, x * y)
-    return intervals.estimate(name, "", sums, correlation, n=int(usable.sum()), scale="fisher")
+    return intervals.estimate("correlation", "", sums, correlation, n=int(usable.sum()), scale="fisher")
 
 
 STUDY = Study(
@@ -378,6 +284,6 @@ STUDY = Study(
     exhibits=("mad17.fig13",),
     needs=f"{TRAFFIC_NEEDS} job_io files? applications? jobs?",
     run=run,
-    params=(*choices.TRAFFIC_PARAMS, FINE),
+    params=choices.TRAFFIC_PARAMS,
     too_few=NO_STEPS_OR_RUNS,
 )

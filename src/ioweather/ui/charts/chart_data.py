@@ -318,30 +318,19 @@ _KIND = {
     "heatmap": "Heat map",
     "bars": "Bar chart",
     "matrix": "Matrix",
-    "umami": "History of a job's metrics",
 }
 _MOST_NAMES = 12
 
 
 def describe(chart: Chart) -> str:
-    """Describe a chart in words: kind, title, axes with their ranges, series, curves, references."""
-    chart, curves = split_curves(chart)
+    """Describe a chart in words: kind, title, axes with their ranges, series."""
+    chart, _ = split_curves(chart)
     parts = [_KIND[chart.kind] + (f": {chart.title}" if chart.title else "")]
-    ranges = [
-        _describe_range(chart, channel) for channel in chart.encoding if channel not in ("series", "label", "this")
-    ]
-    known = [text for text in ranges if text]
-    parts += ["; ".join(known) if known and chart.table.rows else "no data"]
-    for channel, word in (("series", "Series"), ("metric", "Metrics")):
-        if channel in chart.encoding and chart.table.rows:
-            parts.append(f"{word}: {_join_names(distinct(names(chart, channel)))}")
-    parts += [f"Lines: {_join_names(tuple(curves))}"] if curves else []
-    marks = []
-    for reference in (each for each in chart.references if each.label):
-        unit = column(chart, reference.axis).unit if reference.axis in chart.encoding else ""
-        end = "" if reference.end is None else f" to {name_of(reference.end, unit)}"
-        marks.append(f"{reference.label} ({name_of(reference.value, unit)}{end})")
-    parts += [f"Marked: {_join_names(distinct(marks))}"] if marks else []
+    channels = [channel for channel in chart.encoding if channel not in ("series", "label")]
+    ranges = [_describe_range(chart, channel) for channel in channels] if chart.table.rows else []
+    parts.append("; ".join(filter(None, ranges)) or "no data")
+    if "series" in chart.encoding and chart.table.rows:
+        parts.append(f"Series: {_join_names(distinct(names(chart, 'series')))}")
     return ". ".join(parts) + "."
 
 

@@ -33,7 +33,6 @@ from ioweather.ui.charts.panels import (
     PanelKind,
     View,
     choose_standard_size,
-    tooltip,
 )
 from ioweather.ui.charts.theme import INK, LABEL_SIZE, NEUTRAL, Spec, text_px
 
@@ -624,90 +623,6 @@ SCATTER = PanelKind(
 )
 
 
-_METRIC_PX = 58
-_BOX_PX = 46
-_GAP_PX = 12
-_VALUE_PX = 64  # the value of this run, beside the box
-_QUARTILES = ("q25", "q50", "q75")
-_CLASSES = {"lowest quarter": theme.LOW, "middle half": NEUTRAL, "highest quarter": theme.HIGH}
-
-
-def _make_umami_axes(metric: Chart, _: int) -> Axes:
-    """Time, and an axis for the values and quartiles of one metric."""
-    values = [chart_data.numbers(metric, channel) for channel in ("y", *_QUARTILES)]
-    y = make_number_axis(chart_data.column(metric, "y"), values, log=metric.scales.get("y") == "log")
-    return Axes(make_position_axis(metric, "x"), replace(y, title=""))
-
-
-def _draw_umami(view: View) -> Drawing:
-    """The history of one metric as a line with points coloured by quarter; beside it, on the same axis, a box of all
-    runs. A diamond marks this run in both."""
-    metric, axis = view.chart, view.axes.y
-    x, y = chart_data.numbers(metric, "x"), chart_data.numbers(metric, "y")
-    known = [values[np.isfinite(values)] for values in (chart_data.numbers(metric, q) for q in _QUARTILES)]
-    low, median, high = (float(values[-1]) if len(values) else math.nan for values in known)
-    this = next((i for i, flag in enumerate(chart_data.cells(metric, "this")) if flag is True), None)
-    at, value = (math.nan, math.nan) if this is None else (float(x[this]), float(y[this]))
-
-    def classify_value(value: float) -> str:
-        return "lowest quarter" if value < low else "highest quarter" if value > high else "middle half"
-
-    order = np.flatnonzero(np.isfinite(x))
-    order = order[np.argsort(x[order], kind="stable")]
-    kept = order[thin_line(x[order], y[order], max(min(view.width, view.points // 5), 2))]
-    rows = [_make_row("", x=x[i], y=y[i]) | {"k": classify_value(y[i])} for i in kept]
-    both = {"x": view.x("x"), "y": view.y("y")}
-    if not view.x_title:  # the panels below have the same axis
-        both["x"]["axis"] |= {"labels": False, "ticks": False}
-    tips, transforms = tooltip({"x": chart_data.column(metric, "x"), "y": ResultColumn("y", "Value", axis.unit)})
-    dots = {"type": "point", "filled": True, "opacity": 1, "size": 12 if len(kept) * 5 > view.width else 26}
-    legend = {"title": None, "orient": "top", "direction": "horizontal", "offset": 6}
-    scale = {"domain": list(_CLASSES), "range": list(_CLASSES.values())}
-    colour = {"field": "k", "type": "nominal", "scale": scale, "legend": legend}
-    diamond = {"type": "point", "shape": "diamond", "size": 110, "fill": _CLASSES[classify_value(value)]}
-    diamond |= {"stroke": INK, "strokeWidth": 1.4, "opacity": 1}
-    layers: list[Spec] = [
-        {"mark": {"type": "line", "color": NEUTRAL, "strokeWidth": 1}, "encoding": both},
-        {
-            "transform": [{"filter": "isValid(datum.y)"}, *transforms],
-            "mark": dots,
-            "encoding": both | {"color": colour, "tooltip": tips},
-        },
-    ]
-    if np.isfinite(at):
-        place = {"values": [_make_row("", x=at, y=value)]}
-        rule = {"type": "rule", "color": theme.AXIS, "strokeDash": [2, 2]}
-        layers.insert(0, {"data": place, "mark": rule, "encoding": {"x": both["x"]}})
-        layers.append({"data": place, "mark": diamond, "encoding": both})
-    inside = y[np.isfinite(y) & ((y > 0) | (not axis.log))]
-    least, most = (float(inside.min()), float(inside.max())) if len(inside) else (math.nan, math.nan)
-    box = {"values": [_make_row("", q25=low, q50=median, q75=high, this=value, least=least, most=most)]}
-    middle, left, right = ({"value": view.width + _GAP_PX + _BOX_PX * share} for share in (0.5, 0.25, 0.75))
-    text = {"type": "text", "align": "left", "dx": _BOX_PX / 2 + 4, "baseline": "middle"}
-    text["text"] = chart_data.name_of(float(f"{value:.3g}"), axis.unit)
-    filled = {"type": "rect", "color": NEUTRAL, "opacity": 0.45, "stroke": NEUTRAL}
-    parts: list[tuple[Spec, Spec, str, str]] = [
-        ({"type": "rule", "color": NEUTRAL}, {"x": middle}, "least", "most"),
-        (filled, {"x": left, "x2": right}, "q25", "q75"),
-        ({"type": "rule", "color": INK, "strokeWidth": 1.6}, {"x": left, "x2": right}, "q50", ""),
-    ]
-    if np.isfinite(value):
-        parts += [(diamond, {"x": middle}, "this", ""), (text, {"x": middle}, "this", "")]
-    for mark, where, field, field2 in parts:
-        upright = {"y": both["y"] | {"field": field}} | ({"y2": {"field": field2}} if field2 else {})
-        layers.append({"data": box, "mark": mark, "encoding": where | upright})
-    return Drawing(layers, rows, {"box 25% to 75% with the median, whiskers to the extremes; diamond: this run": 0})
-
-
-UMAMI = PanelKind(
-    ("metric", "x", "y", "this", *_QUARTILES),
-    _make_umami_axes,
-    _draw_umami,
-    size=lambda _, __, width, ___: (max(width - _BOX_PX - _GAP_PX - _VALUE_PX, 80), _METRIC_PX),
-    in_rows=True,
-)
-
-
 KINDS: Final[Mapping[str, PanelKind]] = {
     "band": BAND,
     "bars": BARS,
@@ -718,5 +633,4 @@ KINDS: Final[Mapping[str, PanelKind]] = {
     "matrix": MATRIX,
     "scatter": SCATTER,
     "timeline": TIMELINE,
-    "umami": UMAMI,
 }

@@ -81,12 +81,11 @@ _MARK = {
 
 @dataclass(frozen=True)
 class Drawn:
-    """How the figures of a page are drawn. For one of the `screens` alone a figure takes half the time, and a smaller
-    screen scrolls it. `live` adds the specification that the dashboard's script draws again, with what a pointer shows,
-    when one comes over the figure. `height` is that of the plots, `width`
-    that of the drawing where it is known."""
+    """How the figures of a page are drawn. A smaller screen scrolls those of a wide one. `live` adds the specification
+    that the dashboard's script draws again, with what a pointer shows, when one comes over the figure. `height` is that
+    of the plots, `width` that of the drawing where it is known."""
 
-    screens: tuple[Screen, ...] = ("wide", "narrow")
+    screen: Screen = "wide"
     live: bool = False
     height: int | None = None
     width: int | None = None
@@ -235,24 +234,17 @@ def _markup(text: str) -> Markup:
 
 def figure_html(chart: Chart, name: str, level: int = 2, drawn: Drawn = _STILL, *, with_rows: bool = True) -> Markup:
     """A chart; its title is a heading of the page, not a text in the picture."""
-    untitled = replace(chart, title="")
-    specs = {
-        screen: spec(untitled, width=drawn.width or _WIDTH_PX[screen], height=drawn.height) for screen in drawn.screens
-    }
+    drawing = spec(replace(chart, title=""), width=drawn.width or _WIDTH_PX[drawn.screen], height=drawn.height)
     text = describe(chart)
-    is_one, alone = len(specs) == 1, {"wide": "scroll", "narrow": "fitted"}
+    picture = _draw_inline_svg(drawing, f"{name}-{drawn.screen}", text)
+    kind = "scroll" if drawn.screen == "wide" else "fitted"
     # What scrolls has a name. The dashboard's script asks for the drawing that its screen has room for.
-    label = text if is_one and not drawn.live else ""
-    pictures = [
-        (alone[screen] if is_one else screen, label, _draw_inline_svg(part, f"{name}-{screen}", text))
-        for screen, part in specs.items()
-    ]
-    block = Markup("")
+    label, block = text, Markup("")
     if drawn.live:
-        (one,) = specs.values()
-        block = json_block(f"{name}-spec", {key: value for key, value in one.items() if key != "$schema"})
+        drawing.pop("$schema")
+        label, block = "", json_block(f"{name}-spec", drawing)
     rows = table_html(chart.table) if with_rows and 0 < len(chart.table.rows) <= _MOST_CHART_ROWS else ""
-    return _markup(_RESULTS.figure(chart.title, level, pictures, drawn.live, block, rows))
+    return _markup(_RESULTS.figure(chart.title, level, kind, label, picture, drawn.live, block, rows))
 
 
 def _draw_inline_svg(specification: Spec, name: str, text: str) -> Markup:
@@ -270,10 +262,6 @@ class _Cell(NamedTuple):
     value: Cell = None
 
 
-def _no_address(_: Sequence[Any]) -> str:
-    return ""
-
-
 def table_html(table: ResultTable, links: Mapping[str, RowAddress] = _NO_LINKS, tools: str = "") -> Markup:
     """A table with its headings; numbers are right-aligned, in readable units. `links` maps a heading to the address
     of a row. With `tools` of the dashboard's script all rows are shown, but no column without a value."""
@@ -283,10 +271,10 @@ def table_html(table: ResultTable, links: Mapping[str, RowAddress] = _NO_LINKS, 
         values = [row[place] for row in table.rows]
         if tools and place and all(value in (None, "") for value in values):
             continue
-        address, kind = links.get(column.heading, _no_address), _find_column_kind(column, values)
+        address, kind = links.get(column.heading), _find_column_kind(column, values)
         sortable = bool(tools and kind)
         cells = [
-            _Cell(format_value(value, column.unit), kind, address(row), value if sortable else None)
+            _Cell(format_value(value, column.unit), kind, address(row) if address else "", value if sortable else None)
             for row, value in zip(shown, values, strict=False)
         ]
         columns.append([_Cell(column.heading, kind), *cells])

@@ -110,8 +110,7 @@ def choose_standard_size(axes: Axes, series: Series, width: int, panels: int) ->
 @dataclass(frozen=True)
 class PanelKind:
     """A chart kind made of one panel per facet. `size` gives the size of a plot from the available width. A
-    chart without any value on the `shown` channels has no data. `in_rows`: panels are stacked, one per metric, and each
-    has its own vertical axis."""
+    chart without any value on the `shown` channels has no data."""
 
     required: tuple[str, ...]
     axes: Callable[[Chart, int], Axes]
@@ -119,7 +118,6 @@ class PanelKind:
     optional: tuple[str, ...] = ()
     size: Callable[[Axes, Series, int, int], tuple[int, int]] = choose_standard_size
     shown: tuple[str, ...] = ("y",)
-    in_rows: bool = False
 
     def build(self, chart: Chart, width: int) -> Spec:
         """The specification of a whole chart, about `width` pixels wide: panels with shared axes, title and notes."""
@@ -127,7 +125,7 @@ class PanelKind:
         left_out, panels = len(panels) - _MOST_PANELS, panels[:_MOST_PANELS]
         if not any(self._has_values(part) for _, part in panels):
             return draw_no_data(chart, width)
-        columns = 1 if self.in_rows else max(1, min(len(panels), width // _PANEL_PX))
+        columns = max(1, min(len(panels), width // _PANEL_PX))
         if len(panels) == columns + 1:  # rather below each other than one alone in the second row
             columns = 1
         inner = width - 2 * _PADDING - _SPACING * (columns - 1)
@@ -183,7 +181,10 @@ class PanelKind:
             notes[text] = notes.get(text, 0) + count
         panel: Spec = {"width": view.width, "height": view.height, "data": {"values": drawing.rows}}
         panel["layer"] = below + drawing.layers + above
-        return panel | (make_panel_title(name, view.width, 6) if name else {})
+        if name:
+            title = wrapped(name, view.width, LABEL_SIZE + 1, bold=True, most=2)
+            panel["title"] = {"text": title, "fontSize": LABEL_SIZE + 1, "offset": 6}
+        return panel
 
     def _has_values(self, chart: Chart) -> bool:
         return any(np.isfinite(chart_data.numbers(chart, channel)).any() for channel in self.shown)
@@ -199,8 +200,6 @@ class PanelKind:
             if axes.flipped != whole.flipped:  # names may fit side by side in one panel and not in another
                 axes = replace(axes, x=axes.y, y=axes.x, flipped=whole.flipped)
             own.append(axes)
-        if self.in_rows:
-            return [replace(axes, x=whole.x) for axes in own], {}
         if all(_is_filled_by(axes.x, whole.x) and _is_filled_by(axes.y, whole.y) for axes in own):
             return [whole] * len(parts), {}
         return own, {"the axes differ between panels": 0}
@@ -239,28 +238,21 @@ def _is_filled_by(own: Axis, whole: Axis) -> bool:
 
 
 def _split_panels(chart: Chart) -> list[tuple[str, Chart]]:
-    """The parts of a chart by the value of its metric or facet, in the order of the table, with their titles."""
-    facet_name = chart.encoding.get("metric", chart.facet)
-    index = next((i for i, c in enumerate(chart.table.columns) if c.name == facet_name), None)
+    """The parts of a chart by the value of its facet, in the order of the table, with their titles."""
+    index = next((i for i, c in enumerate(chart.table.columns) if c.name == chart.facet), None)
     if index is None:
         return [("", chart)]
     facet = chart.table.columns[index]
     parts: dict[str, list[tuple[Cell, ...]]] = {}
     for row in chart.table.rows:
         parts.setdefault(chart_data.name_of(row[index], facet.unit), []).append(row)
-    if len(parts) < 2 and "metric" not in chart.encoding:  # the title of the chart is enough
+    if len(parts) < 2:  # the title of the chart is enough
         return [("", chart)]
     numeric = any(isinstance(row[index], (int, float)) for row in chart.table.rows)
     return [
         (f"{facet.heading} {name}" if numeric else name, chart_data.with_rows(chart, rows))
         for name, rows in parts.items()
     ]
-
-
-def make_panel_title(name: str, width: int, offset: int) -> Spec:
-    """The title of one panel, on one line or two."""
-    title = wrapped(name, width, LABEL_SIZE + 1, bold=True, most=2)
-    return {"title": {"text": title, "fontSize": LABEL_SIZE + 1, "offset": offset}}
 
 
 def make_title(title: str, notes: dict[str, int], width: int) -> Spec:

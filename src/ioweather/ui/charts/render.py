@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias
 
 import vl_convert
 
@@ -16,7 +16,7 @@ from ioweather.core.units import marked
 from ioweather.ui.charts.chart_data import describe
 from ioweather.ui.charts.kinds import KINDS
 from ioweather.ui.charts.panels import HOVER
-from ioweather.ui.charts.theme import LABEL_SIZE, Spec, Theme, config, recolour, wrapped
+from ioweather.ui.charts.theme import LABEL_SIZE, Spec, config, wrapped
 
 Format: TypeAlias = Literal["svg", "png", "pdf"]
 Column: TypeAlias = Literal["single", "double"]
@@ -40,13 +40,13 @@ _USE: Final = re.compile(r"url\(#([^)]+)\)")
 _NAMELESS: Final = re.compile(r' role="graphics-(?:symbol|object)" aria-roledescription="[^"]*"')
 
 
-def spec(chart: Chart, theme: Theme = "light", width: int = 640, height: int | None = None) -> Spec:
+def spec(chart: Chart, width: int = 640, height: int | None = None) -> Spec:
     """The Vega-Lite specification of a chart, with its data inside, about `width` pixels wide; its plots `height`
     pixels high, where that is given."""
-    return _finish_spec(_build_body(chart, width, height), describe(chart), theme)
+    return _finish_spec(_build_body(chart, width, height), describe(chart))
 
 
-def exhibit_spec(exhibit: Exhibit, theme: Theme = "light", width: int = 640) -> Spec:
+def exhibit_spec(exhibit: Exhibit, width: int = 640) -> Spec:
     """All charts of an exhibit as one picture, one below the other."""
     if not exhibit.charts:
         raise UsageError(
@@ -57,18 +57,17 @@ def exhibit_spec(exhibit: Exhibit, theme: Theme = "light", width: int = 640) -> 
         bodies[0] = _build_body(replace(exhibit.charts[0], title=exhibit.title), width)
     text = " ".join(describe(chart) for chart in exhibit.charts)
     if len(bodies) == 1:
-        return _finish_spec(bodies[0], text, theme)
+        return _finish_spec(bodies[0], text)
     for body in bodies:  # plots are stacked, so their titles begin where the plots do
         if "title" in body:
             body["title"] = body["title"] | {"frame": "group"}
     stacked: Spec = {"vconcat": bodies, "spacing": _STACK_SPACING, "resolve": _INDEPENDENT}
-    return _finish_spec(stacked, text, theme)
+    return _finish_spec(stacked, text)
 
 
 def exhibit_figure(
     exhibit: Exhibit,
     format: Format = "svg",  # noqa: A002
-    theme: Theme = "light",
     scale: float = 2.0,
     origin: str = "",
     column: Column | None = None,
@@ -77,7 +76,7 @@ def exhibit_figure(
     wide as one column of a printed paper or as both, PNG then in 300 dots per inch."""
     inches = COLUMN_INCHES[column] if column else None
     width = round(inches * _PX_PER_INCH) if inches else 640
-    whole = exhibit_spec(exhibit, theme, width)
+    whole = exhibit_spec(exhibit, width)
     if not origin:
         return draw(whole, format, scale, inches=inches)
     outer: Spec = {
@@ -87,7 +86,7 @@ def exhibit_figure(
     words = {"text": wrapped(marked(origin), width - 16, LABEL_SIZE), "fontSize": LABEL_SIZE, "fontWeight": "normal"}
     below = words | {"orient": "bottom", "anchor": "start", "offset": 12, "frame": "bounds"}
     titled: Spec = {**outer, "vconcat": [inner], "resolve": _INDEPENDENT, "title": below}
-    return draw(recolour(titled, theme), format, scale, inches=inches)
+    return draw(titled, format, scale, inches=inches)
 
 
 def draw(
@@ -99,8 +98,6 @@ def draw(
 ) -> bytes:
     """A specification as a picture, exactly `inches` wide if given. Drawings in a page must not share the `prefix` of
     their ids."""
-    if format not in get_args(Format):
-        raise UsageError(f"Cannot write pictures as {format!r}.", hint=f"There are: {', '.join(get_args(Format))}.")
     # No address is allowed: a specification that asks for one fails instead of waiting for a network.
     drawn = vl_convert.vegalite_to_svg(_remove_tooltips(specification), allowed_base_urls=[])
     svg = _prefix_ids(_NAMELESS.sub("", drawn), prefix)
@@ -124,7 +121,7 @@ def _prefix_ids(svg: str, prefix: str) -> str:
 
 
 def _build_body(chart: Chart, width: int, height: int | None = None) -> Spec:
-    """The specification without theme; raises UsageError where channels are missing or unknown."""
+    """The specification without configuration; raises UsageError where channels are missing or unknown."""
     kind = KINDS[chart.kind]
     if height is not None:
         usual = kind.size
@@ -133,18 +130,14 @@ def _build_body(chart: Chart, width: int, height: int | None = None) -> Spec:
     unknown = sorted(set(chart.encoding) - set(kind.required) - set(kind.optional))
     if missing or unknown:
         wrong = f"lacks {', '.join(missing)}" if missing else f"does not use {', '.join(unknown)}"
-        raise UsageError(
-            f"The {chart.kind} chart {chart.title!r} {wrong}.",
-            hint=f"A {chart.kind} is drawn from {', '.join(kind.required)} and optionally {', '.join(kind.optional)}.",
-        )
+        raise UsageError(f"The {chart.kind} chart {chart.title!r} {wrong}.")
     return kind.build(chart, width)
 
 
-def _finish_spec(body: Spec, description: str, theme: Theme) -> Spec:
-    """The specification with description and configuration, in the colours of the theme."""
+def _finish_spec(body: Spec, description: str) -> Spec:
+    """The specification with description and configuration."""
     whole: Spec = _make_legible({"$schema": _SCHEMA, "description": description, "config": config(), **body})
-    recoloured: Spec = recolour(whole, theme)
-    return recoloured
+    return whole
 
 
 def _make_legible(value: Any) -> Any:

@@ -1,8 +1,7 @@
-"""Colours, fonts and the Vega-Lite configuration of both themes.
+"""Colours, fonts and the Vega-Lite configuration.
 
-Charts are written once, in the light colours. The dark theme is the same specification with every colour
-exchanged for its partner (`recolour`), so that no chart kind knows about themes, and one drawing serves a page in
-both: a style sheet exchanges the same pairs.
+Charts are drawn in the light colours. `DARK` has the partner of each colour: where a page is dark, its style sheet
+exchanges them, so that one drawing serves both.
 
 Series colours begin with blue (reads) and gold (writes); the fifth, purple, is what the page is about, the sixth,
 crimson, is what is wrong, and the last, grey, is what it is compared with. They were chosen so that every pair stays
@@ -16,9 +15,8 @@ import json
 import textwrap
 from pathlib import Path
 from string import Template
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
-Theme: TypeAlias = Literal["light", "dark"]
 Spec: TypeAlias = dict[str, Any]
 
 LABEL_SIZE: Final = 11  # sizes in pixels, as in config.json
@@ -32,8 +30,6 @@ AXIS: Final = "#8b949e"
 NEUTRAL: Final = "#99a1aa"
 SHADE: Final = "#768390"
 REFERENCE: Final = "#424a53"
-LOW: Final = "#0073b3"
-HIGH: Final = "#d45f01"
 
 _SERIES_LIGHT: Final = ("#2a78c5", "#b67700", "#454202", "#822b60", "#4a1080", "#b3202f", "#7428f7", "#8b8f96")
 _SERIES_DARK: Final = ("#4b9fee", "#e2b04a", "#97f2c4", "#9a751f", "#d9b8ff", "#ff5c69", "#e3e807", "#7b8692")
@@ -58,27 +54,14 @@ DARK: Final[dict[str, str]] = {
     NEUTRAL: "#7b8692",
     SHADE: "#8b98a6",
     REFERENCE: "#c3cad3",
-    LOW: "#57b5ea",
-    HIGH: "#e7a001",
     **dict(zip(SERIES, _SERIES_DARK + tuple(_mixed(c, _BACKGROUND_DARK, 0.55) for c in _SERIES_DARK), strict=True)),
 }
 
-# Cells bring their own background, so these are the same in both themes.
+# Cells bring their own background, so these are the same on dark pages.
 SEQUENTIAL: Final = "viridis"
 DIVERGING: Final = ("#2166ac", "#92c5de", "#f6f6f4", "#f4a582", "#b2332b")
 CELL_INK: Final = "#111417"
 CELL_PAPER: Final = "#fcfcfb"
-
-
-def recolour(value: Any, theme: Theme) -> Any:
-    """The same specification in the theme's colours. Data are left alone: a project may be called '#ffffff'."""
-    if theme == "light":
-        return value
-    if isinstance(value, dict):
-        return {k: v if k == "data" else recolour(v, theme) for k, v in value.items()}
-    if isinstance(value, list):
-        return [recolour(item, theme) for item in value]
-    return DARK.get(value, value) if isinstance(value, str) else value
 
 
 _COLOURS: Final = {"BACKGROUND": BACKGROUND, "INK": INK, "SECONDARY": SECONDARY, "GRID": GRID, "AXIS": AXIS}
@@ -86,7 +69,7 @@ _CONFIG: Final = Path(__file__).with_name("config.json").read_text("utf-8")
 
 
 def config() -> Spec:
-    """The Vega-Lite configuration of all charts, in the light colours. No aria label per mark: a picture has one
+    """The Vega-Lite configuration of all charts. No aria label per mark: a picture has one
     description, and labels would double the size of a drawing."""
     found: Spec = json.loads(Template(_CONFIG).substitute(_COLOURS))
     return found

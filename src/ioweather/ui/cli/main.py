@@ -10,13 +10,10 @@ import atexit
 import errno
 import gc
 import os
-import platform
-import shlex
 import sys
 import threading
 import traceback
 from contextlib import suppress
-from datetime import UTC, datetime
 from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
@@ -28,14 +25,12 @@ import click
 from ioweather._version import __version__
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.logs import set_up, to_journal
-from ioweather.core.safe_files import errors_dir
 from ioweather.core.units import joined, many_lines, show_times_in
 from ioweather.ui.cli.screen import say
 
 # Matrices here are small: threads of the linear algebra would only spin.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-DEBUG = "IOWEATHER_DEBUG"  # a traceback is wanted
 # Commands by group, in the order of `--help`: name -> (module of ui.cli, one line for the list).
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Ask about a job": {
@@ -96,20 +91,24 @@ OLD_NAMES = {
     "what-if": ("who", "--without"),
 }
 # Their answers differ in form from that of the new command: for this release they stay questions of their own.
-_OLD_QUESTIONS = ("stripe", "what-if")
+_OLD_QUESTIONS = ("what-if",)
 # Commands and options of the last release, by their command (empty: any), and what replaces them.
 _REMOVED: Final = {
+    ("", "--log-json"): "Use --log-file, or the journal: journalctl -o json.",
     ("", "--slurm"): "Start workers with dask-jobqueue and use --dask ADDRESS (docs/how-to/cluster.md).",
+    ("job", "--file"): "Python and SQL select files: ioweather sql \"FROM files WHERE path LIKE '%.h5'\"",
     ("relieve", "--by"): "It lists files by load. For a full OST: lfs find DIRECTORY --ost N | lfs_migrate -y",
     ("lake backup", "--verify"): "Run: ioweather lake check --lake DEST",
     ("agent run", "--annotate"): "Write events with `ioweather ingest --as events --select map.sql FILE`.",
     ("agent run", "slurm"): "`ioweather ingest --watch` reads Slurm's accounting.",
     ("probe", "--annotate"): "Write events with `ioweather ingest --as events --select map.sql FILE`.",
+    ("probe", "--osts"): "On Lustre, files are spread over four OSTs.",
     ("scan", "--entries"): "Use `ioweather ingest --as scan_entries --select map.sql LIST`.",
     ("scan", "--project"): "Add a [[project]] to facility.toml: `ioweather facility check`.",
+    ("report", "--anonymous"): "Give the exhibits that name nobody: ioweather show ID --out FILE",
+    ("report", "--only"): "Write it alone: ioweather show ID --out FILE.html",
     ("lake", "restore"): "A backup is a lake. Run: ioweather lake backup NEW --lake BACKUP",
 }
-_KEPT_ERRORS: Final = 20
 _DISK_FULL: Final = ("No space left on device", "Disk quota exceeded")
 
 
@@ -181,14 +180,13 @@ def _asks_server(arguments: list[str]) -> bool:
     metavar="FILE",
     help="Also write events to this file (default: $IOWEATHER_LOG).",
 )
-@click.option("--log-json", is_flag=True, envvar="IOWEATHER_LOG_JSON", help="Write events as JSON, one per line.")
-def cli(verbose: int, log_file: Path | None, log_json: bool) -> None:
+def cli(verbose: int, log_file: Path | None) -> None:
     """Explain storage performance: how slow it is, why, and what to change."""
-    set_up(verbose=verbose, file=log_file, as_json=log_json)
+    set_up(verbose=verbose, file=log_file)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point: errors of ours become one line and an exit code, never a traceback."""
+    """Entry point: an error becomes one line and an exit code; only that of a bug follows a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # names of files need not be text, and terminals know not every letter
             stream.reconfigure(errors="backslashreplace")
@@ -207,10 +205,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _thread_failed(failed: threading.ExceptHookArgs) -> None:
-    if os.environ.get(DEBUG) or failed.exc_value is None:
-        threading.__excepthook__(failed)
-    elif not isinstance(failed.exc_value, SystemExit):
-        _complain(explained(failed.exc_value))
+    if failed.exc_value is not None and not isinstance(failed.exc_value, SystemExit):
+        _complain(_explain(failed.exc_value))
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -244,10 +240,9 @@ def run(arguments: list[str] | None = None) -> int:
         return 2
     except BaseException as error:
         # A panic of Rust code is a BaseException of pyo3, which has no class to import.
-        is_fault = isinstance(error, Exception) or type(error).__name__ == "PanicException"
-        if not is_fault or os.environ.get(DEBUG):
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        _complain(explained(error))
+        _complain(_explain(error))
         return 2
     finally:
         show_times_in(None)
@@ -278,8 +273,8 @@ def _complain(error: IoweatherError) -> None:
     say(f"{'<3>' if to_journal() else ''}ioweather: {joined(str(error))}", err=True)  # <3>: an error, in the journal
 
 
-def explained(error: BaseException) -> IoweatherError:
-    """The error that is printed in place of a traceback."""
+def _explain(error: BaseException) -> IoweatherError:
+    """The error to print for one that is not ours; prints the traceback of a bug."""
     for text in _DISK_FULL:
         if text in str(error):
             return IoweatherError(f"{text} while writing: {error}.")
@@ -291,32 +286,9 @@ def explained(error: BaseException) -> IoweatherError:
         )
     if isinstance(error, MemoryError):
         return IoweatherError("Not enough memory.", hint="Request less data, or use a machine with more memory.")
+    say(*many_lines("".join(traceback.format_exception(error))).splitlines(), err=True)
     kind = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    what = f"This is a bug in ioweather {__version__}: {kind.rstrip('.')}."
-    try:
-        file = _write_error_file(error)
-    except OSError as failed:
-        return IoweatherError(
-            what,
-            hint=f"Please report it with the output of IOWEATHER_DEBUG=1 (no file was written: {failed.strerror}).",
-        )
     return IoweatherError(
-        what, hint=f"Please report it and attach {file}. Review that file first: it contains names of your files."
+        f"This is a bug in ioweather {__version__}: {kind.rstrip('.')}.",
+        hint="Please report it with the lines above. Review them first: they may contain names of your files.",
     )
-
-
-def _write_error_file(error: BaseException) -> Path:
-    """Write the traceback to a file that only its owner can read; the newest files are kept."""
-    folder = errors_dir()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for old in sorted(folder.glob("error-*.txt"))[: -_KEPT_ERRORS + 1]:
-        old.unlink(missing_ok=True)
-    file = folder / f"error-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.txt"
-    text = (
-        f"ioweather {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
-        f"Command: {shlex.join(sys.argv)}\n\n{''.join(traceback.format_exception(error))}"
-    )
-    made = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(made, "w", encoding="utf-8") as out:
-        out.write(many_lines(text))
-    return file

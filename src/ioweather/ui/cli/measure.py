@@ -87,12 +87,10 @@ Examples:
     type=click.FloatRange(0, 1, min_open=True),
     help="With --sizes: maximum share of time spent measuring (default: 0.1).",
 )
-@click.option("--osts", metavar="N,...", help="With --sizes: create files on each of these OSTs (needs `lfs`).")
 @click.option(
     "--fill-rate", metavar="SIZE", help="Maximum rate in bytes/s when creating large files (default: 200MiB)."
 )
 @click.option("--keep", is_flag=True, help="Keep the files for the next run instead of removing them.")
-@click.option("--seed", help="Random seed for offsets and measurement order (default: random).")
 @click.option("--name", "directory", default="", help="Folder name for the files below PATH (default: this host).")
 @click.option("--system", help="Name of the file system in the lake (default: its mount point).")
 @run_options
@@ -131,7 +129,7 @@ def probe(
 
 def _probes(targets: list[str], options: dict[str, Any], run: AgentSettings) -> tuple[list[LiveSource], str]:
     """The probes, and the load that each puts on storage."""
-    for name in ("mode", "rounds", "busy", "osts"):
+    for name in ("mode", "rounds", "busy"):
         if options[name] is not None:
             raise UsageError(f"--{name} needs --sizes.")
     given = {
@@ -146,10 +144,10 @@ def _probes(targets: list[str], options: dict[str, Any], run: AgentSettings) -> 
     settings = replace(base, **{name: value for name, value in given.items() if value is not None})
     folder, system, mount = options["directory"], options["system"], options["require_mount"]
     sources: list[LiveSource] = [
-        Probe(target, settings, run.run_id, folder, system, options["seed"], run.host, mount) for target in targets
+        Probe(target, settings, run.run_id, folder, system, run.host, mount) for target in targets
     ]
     if options["each_target"]:
-        same = (folder, system, None, run.host, mount)
+        same = (folder, system, run.host, mount)
         sources += [TargetProbe(target, settings, run.run_id, *same) for target in targets]
     return sources, settings.load
 
@@ -158,22 +156,17 @@ def _samplers(targets: list[str], options: dict[str, Any], run: AgentSettings) -
     """The samplers of response times by request size (don15), one per target."""
     listed = [part for part in options["sizes"].split(",") if part.strip()]
     sizes = PAPER_SIZES if listed == ["paper"] else tuple(converted(parse_size, part, "--sizes") for part in listed)
-    try:
-        osts = tuple(int(part) for part in (options["osts"] or "").split(",") if part.strip())
-    except ValueError:
-        raise UsageError(f"--osts {options['osts']}: expected numbers, such as 0,1,5.") from None
     mode = options["mode"] or "both"
     settings = SamplerSettings(
         sizes=sizes or PAPER_SIZES,
         modes=("cache", "nocache") if mode == "both" else (mode,),
         rounds=options["rounds"] or (None if run.duration_ns else 1),
         busy_ratio=options["busy"] or 0.1,
-        osts=osts,
         fill_bytes_per_s=converted(parse_size, options["fill_rate"] or "200MiB", "--fill-rate"),
         keep_files=options["keep"],
     )
-    folder, system, seed = options["directory"], options["system"], options["seed"]
-    return [Sampler(target, settings, run.run_id, folder, system, seed, run.host) for target in targets]
+    folder, system = options["directory"], options["system"]
+    return [Sampler(target, settings, run.run_id, folder, system, run.host) for target in targets]
 
 
 def _measure(

@@ -20,7 +20,6 @@ from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import lake_place
 from ioweather.core.units import one_line
 from ioweather.lake.workers import open_executor
-from ioweather.ui.cli.screen import FOR_SPREADSHEETS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -86,24 +85,15 @@ def working(engine: Mapping[str, Any], *, clusters_only: bool = False) -> Iterat
 
 def output_options(function: F) -> F:
     """--json and --csv: one of them, or the terminal's own form; handed on as `form`."""
-    as_csv = "Print as CSV with unchanged cells (for a spreadsheet: --csv --spreadsheet)."
-    return _together(
-        [
-            click.option("--json", "as_json", is_flag=True, help="Print as JSON."),
-            click.option("--csv", "as_csv", is_flag=True, help=as_csv),
-            click.option("--spreadsheet", is_flag=True, hidden=True),
-        ],
-        _with_form,
-    )(function)
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+    as_csv = click.option("--csv", "as_csv", is_flag=True, help="Print as CSV with unchanged cells.")
+    return _together([as_json, as_csv], _with_form)(function)
 
 
 def _with_form(typed: dict[str, Any]) -> dict[str, Any]:
-    as_json, as_csv, spreadsheet = (typed.pop(name) for name in ("as_json", "as_csv", "spreadsheet"))
+    as_json, as_csv = typed.pop("as_json"), typed.pop("as_csv")
     if as_json and as_csv:
         raise UsageError("--json and --csv cannot be used together.")
-    if spreadsheet and not as_csv:
-        raise UsageError("--spreadsheet needs --csv.")
-    click.get_current_context().meta[FOR_SPREADSHEETS] = spreadsheet
     return typed | {"form": "json" if as_json else "csv" if as_csv else "text"}
 
 

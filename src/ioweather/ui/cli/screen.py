@@ -8,15 +8,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from ioweather.core.results import SCHEMA_VERSION
 from ioweather.core.tabular import csv_text
 from ioweather.core.units import many_lines, one_line
-
-FOR_SPREADSHEETS: Final = "ioweather.for_spreadsheets"  # in click's context: whether --spreadsheet was given
 
 
 def say(*lines: str, err: bool = False, wrap: int | None = None, first: str = "", rest: str = "") -> None:
@@ -37,8 +35,6 @@ def say_json(body: Any) -> None:
 def say_csv(*tables: tuple[Sequence[str], Iterable[Sequence[Any]]]) -> None:
     """Tables of column names and rows, one after the other. CSV may have line ends within quotes; a terminal gets no
     other control character."""
-    context = click.get_current_context(silent=True)
-    quoted = context is not None and context.meta.get(FOR_SPREADSHEETS, False)
-    text = "\n".join(csv_text(columns, rows, for_spreadsheets=quoted) for columns, rows in tables)
+    text = "\n".join(csv_text(columns, rows, for_spreadsheets=False) for columns, rows in tables)
     # color: otherwise click takes escapes out of what goes into a pipe, and with them a part of a cell.
     click.echo(many_lines(text) if sys.stdout.isatty() else text, nl=False, color=True)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import click
-from fastapi import FastAPI
-from fastapi.routing import APIRoute
 
 from ioweather.agent.delivery import FIRST_SHIPMENT_NS
 from ioweather.agent.exporter import render
@@ -33,11 +34,8 @@ from ioweather.ui.cli.options import converted, lake_option, output_options, pat
 from ioweather.ui.cli.screen import say
 from ioweather.ui.cli.terminal import print_rows, show_answer
 from ioweather.ui.doctor import examine
-from ioweather.ui.local_setup import Here, Site, measuring, tour, write_units
-from ioweather.ui.web import MAIN
+from ioweather.ui.local_setup import Here, Site, measuring, write_units
 from ioweather.ui.web.app import LOOPBACK, address_of, bind, bind_socket, check_reach, create_app, run, running
-from ioweather.ui.web.shell import Html, page
-from ioweather.ui.web.visible import PublicView
 
 
 @click.group(epilog="Example: ioweather serve token create n1")
@@ -113,7 +111,6 @@ _SPOOL = path_option("--spool", "DIR", "Agent spool directory, repeatable (defau
     metavar="NAME",
     help="Host name under which clients may reach this server (default: this machine).",
 )
-@path_option("--demo", "DIR", "Simulated lake as an alternative (default: the lake of `ioweather demo`).", "demo_dir")
 @click.option("--mcp", "with_mcp", is_flag=True, help="Also serve AI assistants at /mcp (needs ioweather[mcp]).")
 @click.pass_context
 def serve(
@@ -124,7 +121,6 @@ def serve(
     port: int,
     socket_path: Path | None,
     names: tuple[str, ...],
-    demo_dir: Path | None,
     with_mcp: bool,
 ) -> None:
     """Serve the dashboard and the API over HTTP."""
@@ -132,14 +128,12 @@ def serve(
         return
     lake = Path(lake_dir) if lake_dir else default_lake_dir()
     places = spools or (default_spool_dir(),)
-    demo = demo_dir or default_lake_dir().with_name("demo")
-    others = {"demo": demo} if demo != lake and (demo_dir is not None or demo.is_dir()) else {}
     visibility = load_facility(lake / "facility.toml").visibility
     check_reach(host, visibility)
     bound = bind_socket(socket_path) if socket_path is not None else bind(host, port)
     metrics = partial(render, places[0], pushed_to=lake, others=[partial(collect_queue, lake)])
     hosts = (*LOOPBACK, host, *names)
-    app = create_app(lake, places, others=others, hosts=hosts, metrics=metrics, visibility=visibility)
+    app = create_app(lake, places, hosts=hosts, metrics=metrics, visibility=visibility)
     if with_mcp:
         _mcp_server().mount(app)
     say(f"Dashboard at {address_of(bound)} (stop with Ctrl-C)", err=True)
@@ -222,15 +216,13 @@ def _mcp_server() -> ModuleType:
 
 
 UP_EPILOG = """Needs no root and no configuration. The probe reads and writes 0.5 MiB/s in its own folder and removes
-the folder at the end. Its rows are ingested into the lake. The demo is a simulated facility that is created once.
-Without a terminal, the command exits after 20 s or when the demo is ready.
+the folder at the end. Its rows are ingested into the lake; the first arrive after 20 s. A simulated facility is
+created once, and shown by a second dashboard at the next port.
 
 \b
 Example: ioweather up --for 60s
 """
 _FIRST_LOOK_SECONDS = 18.0
-_WITHOUT_TERMINAL_SECONDS = 20.0
-_LONGEST_WITHOUT_TERMINAL_SECONDS = 240.0
 
 
 @click.command(epilog=UP_EPILOG)
@@ -238,117 +230,77 @@ _LONGEST_WITHOUT_TERMINAL_SECONDS = 240.0
 @lake_option
 @click.option("--for", "duration", metavar="DURATION", help="End after this time (default: at Ctrl-C).")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address of the dashboard.")
-@click.option("--port", default=8585, show_default=True, type=click.IntRange(0, 65535), help="Port of the dashboard.")
-@click.option("--no-demo", is_flag=True, help="Do not create the demo.")
-def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str, port: int, no_demo: bool) -> None:
+@click.option("--port", default=8585, show_default=True, type=click.IntRange(0, 65534), help="Port of the dashboard.")
+def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str, port: int) -> None:
     """Measure the storage of this directory (or PATH) with a probe and device counters, and open the dashboard."""
     limit_ns = converted(parse_duration_ns, duration, "--for")
     lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()
     check_reach(host, open_lake(lake, create=True).facility.visibility)
     demo = default_lake_dir().with_name("demo")
-    bound = bind(host, port)
+    bound, bound_demo = bind(host, port), bind(host, port and port + 1)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     # Children first: they are made by fork, and a running thread may hold a lock.
-    with measuring(lake, demo, path, with_demo=not no_demo) as here:
-        others = {} if no_demo else {"demo": demo}
-        metrics = partial(render, here.spools[0], pushed_to=lake, others=[partial(collect_queue, lake)])
-        app = create_app(lake, here.spools, others=others, hosts=(*LOOPBACK, host), metrics=metrics)
-        _show_until_measured(app, here)
-        with running(app, bound):
-            address = address_of(bound)
-            say(f"Measuring {here.target}; dashboard at {address}")
-            _show_progress(here, stop, address, None if limit_ns is None else limit_ns / 1e9, with_demo=not no_demo)
-            say("Stopping: removing the probe files and ingesting the last rows.", err=True)
+    with measuring(lake, demo, path) as here, ExitStack() as servers:
+        metrics = partial(render, here.spool, pushed_to=lake, others=[partial(collect_queue, lake)])
+        app = create_app(lake, [here.spool], hosts=(*LOOPBACK, host), metrics=metrics)
+        app.state.served.first_page = partial(_first_values, here, time.monotonic() + FIRST_SHIPMENT_NS / NS)
+        address = servers.enter_context(running(app, bound))
+        say(f"Measuring {here.target}; dashboard at {address}")
+
+        def show_demo() -> None:
+            shown = create_app(demo, hosts=(*LOOPBACK, host))
+            shown.state.served.beside = ("this machine", address)
+            app.state.served.beside = ("simulated facility", servers.enter_context(running(shown, bound_demo)))
+            say(f"A simulated facility is at {address_of(bound_demo)}")
+
+        _show_progress(here, lake, stop, math.inf if limit_ns is None else limit_ns / NS, demo, show_demo)
+        say("Stopping: removing the probe files and ingesting the last rows.", err=True)
 
 
-def _show_until_measured(app: FastAPI, here: Here) -> None:
-    """Show the first response times in place of the Overview while the lake has no rows."""
-    overview = next(route for route in app.routes if isinstance(route, APIRoute) and route.path == "/")
-    started = time.monotonic()
-    has_rows = False
-
-    def first_page(view: PublicView) -> Html:
-        """Return the Overview; for a main lake without rows, the last response times, reloaded every 2 s."""
-        nonlocal has_rows
-        if view.name == MAIN and not has_rows:
-            with view.lake.snapshot() as snapshot:
-                has_rows = bool(snapshot.filled(("responses", "series", "applications", "jobs")))
-        if view.name != MAIN or has_rows:
-            return overview.endpoint(view)  # type: ignore[no-any-return]
-        seconds = max(0, round(FIRST_SHIPMENT_NS / NS - (time.monotonic() - started)))
-        known: dict[str, Any] = {"here": here, "seconds": seconds, "took": _last_response_times(here)}
-        has_demo = layout.is_lake(here.demo)
-        response = page("first_page.html", view, "/", "Overview", ranged=False, has_demo=has_demo, **known)
-        response.headers["refresh"] = "2"
-        return response
-
-    first_page.__annotations__["view"] = PublicView
-    app.router.routes.insert(0, APIRoute("/", first_page, include_in_schema=False, response_class=Html))
+def _first_values(here: Here, first_rows_at: float) -> dict[str, Any]:
+    """What the first page shows: what is measured, the time until the first rows, the last response times."""
+    seconds = max(0, round(first_rows_at - time.monotonic()))
+    return {"target": here.target, "seconds": seconds, "took": _last_response_times(here)}
 
 
 def _last_response_times(here: Here) -> dict[str, int]:
-    """The last response time of each operation of the probe, in ns; empty before the first."""
+    """The last response time of each operation of the probe, in ns; empty until each was measured once."""
     try:
-        targets = read_status(here.spools[0]).targets
+        targets = read_status(here.spool).targets
     except IoweatherError:
         return {}
-    return {o.op: o.last.duration_ns for t in targets for o in t.operations if o.last and o.last.duration_ns}
+    took = {o.op: o.last.duration_ns for t in targets for o in t.operations if o.last and o.last.duration_ns}
+    return took if targets and len(took) == len(targets[0].operations) else {}
 
 
 def _show_progress(
-    here: Here, stop: threading.Event, address: str, limit_seconds: float | None, *, with_demo: bool
+    here: Here, lake: Path, stop: threading.Event, limit_seconds: float, demo: Path, show_demo: Callable[[], None]
 ) -> None:
-    """Show the first response times at once, `now` when a baseline is there, and the demonstration's answers when it is
-    made; then wait for the end."""
+    """Show the first response times, `now` when a baseline is there, and the demonstration when it is made, until the
+    end."""
     started = time.monotonic()
-    look_at = _FIRST_LOOK_SECONDS if limit_seconds is None else min(_FIRST_LOOK_SECONDS, limit_seconds * 0.8)
-    first = looked = False
-    shown = not with_demo
+    look_at = min(_FIRST_LOOK_SECONDS, limit_seconds * 0.8)
+    first = looked = shown = False
     said: set[str] = set()
-    while not stop.wait(0.5):
-        passed = time.monotonic() - started
-        for text in [text for text in here.complaints() if text not in said]:
+    while not stop.wait(0.5) and (passed := time.monotonic() - started) < limit_seconds:
+        for text in {child.complaint() for child in here.children} - said - {""}:
             said.add(text)
             say(text, err=True)
-        first = first or _show_first(here)
+        if not first and (took := _last_response_times(here)):
+            first = True
+            listed = ", ".join(f"{op} {format_value(ns, 'ns')}" for op, ns in took.items())
+            say(f"First response times: {listed}. Learning what is normal here...", wrap=78)
+        if not shown and layout.is_lake(demo):
+            shown = True
+            show_demo()
         if not looked and passed >= look_at:
             looked = True
             try:
-                show_answer(ask("now", here.lake, {"spool": here.spools}), "text")
+                show_answer(ask("now", lake, {"spool": [here.spool]}), "text")
             except DataUnavailable as error:
                 say(f"Not measured yet: {error}", err=True)
-            if not shown and here.demo_is_coming():
-                say("Creating a simulated facility in the background; its answers follow.")
-        if not shown and looked and layout.is_lake(here.demo):
-            shown = True
-            say("", f"Explore a simulated facility ({address}?lake=demo):")
-            for step in tour(open_lake(here.demo)):
-                say(f"  {step.wants}  ioweather {step.command} --lake {here.demo}")
-                say(step.answer.headline, wrap=78, first="    ", rest="    ")
-        if limit_seconds is not None:
-            if passed >= limit_seconds:
-                return
-        elif not sys.stdout.isatty() and passed >= _WITHOUT_TERMINAL_SECONDS:
-            waiting = not shown and here.demo_is_coming()
-            if looked and not (waiting and passed < _LONGEST_WITHOUT_TERMINAL_SECONDS):
-                say(f"The dashboard was at {address}. In a terminal it runs until Ctrl-C.")
-                return
-
-
-def _show_first(here: Here) -> bool:
-    """One line, as soon as every operation was measured once."""
-    try:
-        targets = read_status(here.spools[0]).targets
-    except DataUnavailable:
-        return False
-    took = {o.op: o.last.duration_ns for t in targets for o in t.operations if o.last and o.last.duration_ns}
-    if not targets or len(took) < len(targets[0].operations):
-        return False
-    listed = ", ".join(f"{op} {format_value(ns, 'ns')}" for op, ns in took.items())
-    say(f"First response times: {listed}. Learning what is normal here...", wrap=78)
-    return True
 
 
 @click.command(epilog="Example: ioweather doctor --lake /srv/weather")

@@ -40,7 +40,7 @@ from ioweather.ui.report.write import Audience, write_report
 @output_options
 @period_options
 @click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the study.")
-@path_option("--out", "PATH", "Write to a file: .svg .png .pdf .html .json, or only its tables: .tex .md .csv")
+@path_option("--out", "PATH", "Write to a file: .svg .png .pdf .html .json, or only its tables: .tex .csv")
 @click.option("--column", type=click.Choice(["single", "double"]), help="Figure width: one or two paper columns.")
 @click.option("--fresh", is_flag=True, help="Compute again, even if the result is cached.")
 @engine_options("none, in one process")
@@ -101,22 +101,20 @@ def _list_exhibits(lake_dir: str | None, form: str) -> None:
     note = ""
     try:
         with open_lake(lake_dir).snapshot() as snapshot:
-            found = analyse.with_empty_ones(snapshot, analyse.availability(snapshot, plugins=True))
+            found = analyse.availability(snapshot, plugins=True)
     except LakeError as error:
         if lake_dir is not None:
             raise
         found, note = analyse.catalogue_only(), str(error)
     shown = [item for item in found if item.ready or form != "text"]
     if form == "json":
-        names = ("id", "title", "study", "ready", "missing", "empty")
+        names = ("id", "title", "study", "ready", "missing")
         say_json([{"schema_version": SCHEMA_VERSION, **{name: getattr(i, name) for name in names}} for i in shown])
         return
     if shown:
         print_rows(("exhibit", "what it shows", "state"), [(item.id, item.title, item.state) for item in shown], form)
     if form == "text":
-        empty, possible = sum(bool(item.empty) for item in shown), len(shown)
-        nothing = f", {empty} of them empty" if empty else ""
-        say("", f"This lake can make {possible} of {len(found)} exhibits{nothing}.")
+        say("", f"This lake can make {len(shown)} of {len(found)} exhibits.")
         lacks = Counter(each for item in found if not item.ready for each in item.missing)
         say(*(f"  {n:>3} lack {reason.removeprefix('no ')}" for reason, n in lacks.most_common(_MOST_LACKS)))
         say("Show one: ioweather show ID. All of them: --csv or --json.", *([note] if note else []))
@@ -126,12 +124,11 @@ _MOST_LACKS = 8
 
 
 REPORT_EPILOG = """\b
-The file is self-contained: it opens offline and can be printed. PDF output
-needs Chromium.
+The file is self-contained: it opens offline and can be printed.
 Exit codes: 0 written; 1 written, but an exhibit failed; 2 failed.
 
 \b
-Example: ioweather report --for director --from 7d --out week.pdf
+Example: ioweather report --for director --from 7d --out week.html
   ioweather report --for director --from 7d --mail head@example.org
 """
 
@@ -148,8 +145,6 @@ Example: ioweather report --for director --from 7d --out week.pdf
     show_default=True,
     help="Audience: director (one page), operator (adds an operations page), science (adds all exhibits).",
 )
-@click.option("--only", multiple=True, metavar="EXHIBIT", help="Include only this exhibit (repeatable).")
-@click.option("--anonymous", is_flag=True, help="Replace users, projects, programs, hosts and paths with aliases.")
 @click.option(
     "--mail", multiple=True, metavar="TO", help="Send the report as text and HTML to this address (repeatable)."
 )
@@ -165,21 +160,17 @@ Example: ioweather report --for director --from 7d --out week.pdf
     "--sender", metavar="FROM", envvar="IOWEATHER_SENDER", help="Sender address (default: ioweather@this host)."
 )
 @path_option("--bundle", "DIR", "Also write an archive of data and figures here: pip install 'ioweather[bundle]'")
-@engine_options("none, in one process")
 def report(
     out: Path,
     lake_dir: str | None,
     between: tuple[str | None, str | None],
     audience: Audience,
-    only: tuple[str, ...],
-    anonymous: bool,
     mail: tuple[str, ...],
     relay: str,
     sender: str | None,
     bundle: Path | None,
-    engine: dict[str, Any],
 ) -> int:
-    """Write a report as one HTML or PDF file: a page for the director, a page for operators, and all exhibits with
+    """Write a report as one HTML file: a page for the director, a page for operators, and all exhibits with
     their methods in a collapsible appendix."""
     lake = open_lake(lake_dir)
     period = period_between(*between, lambda: zone_of(lake))
@@ -189,13 +180,12 @@ def report(
         except ModuleNotFoundError:
             raise UsageError("--bundle needs the package rocrate.", hint="pip install 'ioweather[bundle]'") from None
         check_bundle(bundle)
-    with working(engine) as (pool, progress):
-        how: dict[str, Any] = {"audience": audience, "only": only, "anonymous": anonymous}
-        material = write_report(lake, out, period_ns=period, executor=pool, progress=progress, **how)
+    with progress_bar() as progress:
+        how: dict[str, Any] = {"period_ns": period, "audience": audience, "for_bundle": bundle is not None}
+        material = write_report(lake, out, **how, progress=progress)
         if bundle is not None:
             times = [f"--{word} {text}" for word, text in zip(("from", "to"), between, strict=True) if text]
-            hidden = ["--anonymous"] if anonymous else []
-            command = " ".join(["ioweather report --bundle DIR", *hidden, *times, *(f"--only {x}" for x in only)])
+            command = " ".join(["ioweather report --bundle DIR", *times])
             say(f"Wrote {bundle}: {write_bundle(material, bundle, command, progress)} files.")
     made = len({exhibit.id.partition("@")[0] for exhibit in material.made})
     held = f"{made} of {made + len(material.left_out)} exhibits, " if audience == "science" else ""

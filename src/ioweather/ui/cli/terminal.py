@@ -177,10 +177,11 @@ def _draw(out: Console, block: Block | str) -> None:
             if block.more:
                 _indented(out, shown(block.more, "dim"))
         case ResultTable():
-            _draw_result_table(out, block)
+            print_table(block, out)
         case Chart():
-            _title(out, block.title)
-            for line in chart_lines(block, out.width - 2):
+            if lines := chart_lines(block, out.width - 2):
+                _title(out, block.title)
+            for line in lines:
                 _indented(out, shown(line, style="cyan"))
         case Finding():
             mark, colour = _MARKS[block.kind]
@@ -206,14 +207,15 @@ def _title(out: Console, title: str) -> None:
         out.print(shown(title, style="bold cyan"))
 
 
-def _draw_result_table(out: Console, table: ResultTable) -> None:
+def print_table(table: ResultTable, out: Console | None = None, most: int = _MOST_ROWS) -> None:
     """Print a table of a result: columns with a value, at most 24 rows."""
     if not table.rows:
         return
+    out = out or console()
     out.print()
     if table.title:
         _indented(out, shown(table.title, style="italic"))
-    rows = table.rows[:_MOST_ROWS]
+    rows = table.rows[:most]
     filled = [i for i, c in enumerate(table.columns) if any(value not in (None, "") for value in table.column(c.name))]
     units = [table.columns[i].unit for i in filled]
     headings = [(table.columns[i].heading, _is_number(table.rows, i)) for i in filled]
@@ -403,25 +405,6 @@ def _timeline(chart: Chart, width: int) -> list[str]:
     return lines
 
 
-def _umami(chart: Chart, width: int) -> list[str]:
-    """A line per metric: its history, this run's value, and its place among the quartiles."""
-    y, this = _numbers(chart, "y"), _column(chart, "this")[0]
-    low, high = (_numbers(chart, role) for role in ("q25", "q75"))
-    rows = _rows_by(chart, "metric")
-    margin = min(28, max(len(name) for name in rows)) + 1
-    space = max(10, width - margin - 27)
-    lines = []
-    for name, own in rows.items():
-        here = next((i for i in own if this[i] is True), own[-1])
-        value, below, above = y[here], low[here], high[here]
-        place = ""
-        if value is not None and below is not None and above is not None:
-            place = "lowest quarter" if value < below else "highest quarter" if value > above else "middle half"
-        drawn = sparkline([y[i] for i in own], space)
-        lines.append(f"{name[: margin - 1]:{margin}}{drawn:{space}} {format_value(value):>9} {place}")
-    return lines
-
-
 def _cdf(chart: Chart, width: int) -> list[str]:
     """Quantiles as a row of numbers: what one reads off the curve."""
     x, y, unit = _numbers(chart, "x"), _numbers(chart, "y"), _column(chart, "x")[1]
@@ -464,42 +447,10 @@ def _bars(chart: Chart, width: int) -> list[str]:
     return [f"{labels[i][:margin]:>{margin}} {bar(_share(y[i], top), space)} {values[i]}" for i in shown]
 
 
-def _heatmap(chart: Chart, width: int) -> list[str]:
-    """A line per row of y, with columns of x, higher for more; a blank is no data. Of many rows some are left out."""
-    (x, x_unit), (y, y_unit) = _column(chart, "x"), _column(chart, "y")
-    xs = _in_order(x)
-    rows: dict[Cell, dict[Cell, float | None]] = {up: dict.fromkeys(xs) for up in _in_order(y)}
-    for across, up, number in zip(x, y, _numbers(chart, "value"), strict=True):
-        if up in rows and across in rows[up]:
-            rows[up][across] = number
-    known = [value for row in rows.values() for value in row.values() if value is not None and value < math.inf]
-    labels = {up: format_value(up, y_unit)[:24] for up in list(rows)[:: len(rows) // _MOST_BARS + 1]}
-    margin = max(map(len, labels.values()), default=0) + 1
-    columns = min(len(xs), width - margin)
-    if columns <= 0:
-        return []
-    wide, top, lines = (width - margin) // columns, max(known, default=0.0), []
-    for up, label in labels.items():
-        drawn = sparkline(list(rows[up].values()), columns, top=top)
-        drawn = drawn.replace("▁", "·")  # so small that nothing shows
-        lines.append(f"{label:>{margin - 1}} {''.join(character * wide for character in drawn)}")
-    ends = [format_value(each, x_unit) for each in (xs[0], xs[-1])]
-    room = columns * wide - len(ends[0]) - len(ends[1])
-    return [*lines, " " * margin + ends[0] + " " * room + ends[1]] if room > 0 and len(xs) > 1 else lines
-
-
-def _in_order(values: Sequence[Cell]) -> list[Cell]:
-    """The distinct values: numbers ascending, names as in the table, which knows the days of the week."""
-    distinct = dict.fromkeys(v for v in values if v is not None and v == v)
-    return sorted(distinct, key=lambda value: math.inf if (number := _number(value)) is None else number)
-
-
 _LINES: Final[dict[str, Callable[[Chart, int], list[str]]]] = {
     "timeline": _timeline,
     "band": _timeline,
     "cdf": _cdf,
     "histogram": _bars,
     "bars": _bars,
-    "heatmap": _heatmap,
-    "umami": _umami,
 }

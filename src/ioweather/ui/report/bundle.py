@@ -21,10 +21,8 @@ from ioweather._version import __version__
 from ioweather.core.errors import UsageError
 from ioweather.core.logs import Progress
 from ioweather.core.papers import PAPERS
-from ioweather.core.papers.claim_tests import judge_claims
-from ioweather.core.results import to_jsonable
 from ioweather.core.units import format_time_ns
-from ioweather.ui.publish import write_exhibit
+from ioweather.ui.publish import tables_of, write_exhibit
 from ioweather.ui.report.write import Material, without_repeats
 
 _PACKAGES: Final = ("duckdb", "deltalake", "numpy", "scipy", "vl-convert-python")
@@ -40,8 +38,7 @@ def write_bundle(material: Material, folder: Path, command: str, progress: Progr
     """Write all exhibits of a report's material as files with checksums and metadata; return the number of files.
     `command` makes the bundle again."""
     made, name = without_repeats(material.made), material.facility.name
-    low, high = material.within_ns
-    period = f"{format_time_ns(low)[:10]} to {format_time_ns(high)[:10]}" if material.span_ns else "no data"
+    period = " to ".join(format_time_ns(end)[:10] for end in material.within_ns) if material.span_ns else "no data"
     versions = {
         "ioweather": __version__,
         "python": platform.python_version(),
@@ -52,19 +49,14 @@ def write_bundle(material: Material, folder: Path, command: str, progress: Progr
         "period_ns": list(material.period_ns),
         "made": format_time_ns(material.made_ns),
     }
-    claims = [
-        {"id": each.claim.id, "text": each.claim.text, "criterion": each.claim.criterion, "ours": each.claim.because}
-        | {"standing": each.standing, "why": each.why, "estimate": to_jsonable(each.estimate)}
-        for exhibit in made
-        for each in judge_claims(exhibit.id, exhibit.estimates)
-    ]
     readme = Path(__file__).with_name("templates").joinpath("bundle.md").read_text("utf-8")
     text = readme.format(
         name=name,
+        lake=Path(material.lake).name,
+        simulated="\nThis facility is simulated: nothing here was measured." if material.facility.simulated else "",
         count=len(made),
         version=__version__,
-        period=period
-        + (". This facility is simulated: nothing here was measured" if material.facility.simulated else ""),
+        period=period,
         command=command,
         papers="\n".join(f"- {key}: {paper.citation}" for key, paper in PAPERS.items()),
         left_out="\n".join(f"- {each.id}: {each.reason}" for each in material.left_out) or "All exhibits were created.",
@@ -74,15 +66,14 @@ def write_bundle(material: Material, folder: Path, command: str, progress: Progr
             (folder / part).mkdir(parents=True, exist_ok=True)
         for number, exhibit in enumerate(made):
             progress(number, len(made), exhibit.id)
-            origin = f"{name}, {exhibit.id}, ioweather {__version__}"
-            write_exhibit(exhibit, folder / "data" / f"{exhibit.id}.json")
-            for ending in (".csv", ".tex") if any(table.rows for table in exhibit.tables) else ():
-                write_exhibit(exhibit, folder / "tables" / f"{exhibit.id}{ending}", origin=origin)
-            if exhibit.charts:
-                write_exhibit(exhibit, folder / "figures" / f"{exhibit.id}.pdf", origin=origin)
+            files = [("data", ".json")]
+            files += [("tables", ".csv"), ("tables", ".tex")] if tables_of(exhibit) else []
+            files += [("figures", ".pdf")] if exhibit.charts else []
+            origin = f"{name}, {exhibit.id}, {period}, ioweather {__version__}"
+            for part, ending in files:
+                write_exhibit(exhibit, folder / part / f"{exhibit.id}{ending}", origin=origin)
         progress(len(made), len(made), "")
-        for file, body in (("claims.json", claims), ("versions.json", versions)):
-            (folder / file).write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
+        (folder / "versions.json").write_text(json.dumps(versions, indent=1) + "\n", encoding="utf-8")
         (folder / "README.md").write_text(text, encoding="utf-8")
         _write_metadata(folder, name, period)
         digests = _digests(folder)
@@ -104,23 +95,21 @@ def _write_metadata(folder: Path, name: str, period: str) -> None:
     crate: Any = ROCrate(version="1.1")
     crate.name = f"Exhibits of {name}"
     crate.description = f"Tables and figures of five papers on parallel I/O, made from data of {period}."
-    about: dict[str, Any] = {"@type": "Organization", "name": name}
-    site = crate.add(ContextEntity(crate, "#site", properties=about))
+
+    def add(kind: str, identifier: str, **about: str) -> Any:
+        return crate.add(ContextEntity(crate, identifier, properties={"@type": kind, **about}))
+
+    site = add("Organization", "#site", name=name)
     crate.root_dataset["author"] = crate.root_dataset["publisher"] = site
-    about = {
-        "@type": "CreativeWork",
-        "name": "No licence stated",
-        "description": "Specify a licence before you publish this.",
-    }
-    crate.license = crate.add(ContextEntity(crate, "#license", properties=about))
+    asked = "Specify a licence before you publish this."
+    crate.license = add("CreativeWork", "#license", name="No licence stated", description=asked)
     crate.root_dataset["keywords"] = ["HPC", "parallel I/O", "storage"]
+    crate.root_dataset["citation"] = [
+        add("ScholarlyArticle", f"https://doi.org/{paper.doi}", name=paper.title, datePublished=str(paper.year))
+        for paper in PAPERS.values()
+    ]
     about = {"name": "ioweather", "version": __version__, "softwareVersion": __version__}
     software = crate.add(SoftwareApplication(crate, "#ioweather", properties=about))
-    papers = []
-    for paper in PAPERS.values():
-        about = {"@type": "ScholarlyArticle", "name": paper.title, "datePublished": str(paper.year)}
-        papers.append(crate.add(ContextEntity(crate, f"https://doi.org/{paper.doi}", properties=about)))
-    crate.root_dataset["citation"] = papers
     made = []
     for file, digest in _digests(folder).items():
         about = {"name": file, "encodingFormat": mimetypes.guess_type(file)[0] or "text/plain", "sha256": digest}

@@ -71,10 +71,7 @@ def make_message(material: Material, attached: Path, to: Sequence[str], sender: 
     parts = [sheet_html(sheet, number, material, drawn=False) for number, sheet in enumerate(material.sheets)]
     page = f"<!doctype html><html><head><style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>"
     message.add_alternative(page, subtype="html")
-    if attached.suffix.lower() == ".pdf":
-        message.add_attachment(attached.read_bytes(), maintype="application", subtype="pdf", filename=attached.name)
-    else:
-        message.add_attachment(attached.read_text("utf-8"), subtype="html", filename=attached.name, cte="base64")
+    message.add_attachment(attached.read_text("utf-8"), subtype="html", filename=attached.name, cte="base64")
     return message
 
 

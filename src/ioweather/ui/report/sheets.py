@@ -94,10 +94,6 @@ class Found:
         values = [value for series in self.slow.values() for _, value in series]
         return sum(value >= SLOW for value in values) / len(values) if values else None
 
-    def slow_with(self, later: Found) -> Mapping[str, list[tuple[int, float]]]:
-        """Slowdowns of this period, followed by those of a later one."""
-        return {n: [*self.slow.get(n, ()), *later.slow.get(n, ())] for n in {**self.slow, **later.slow}}
-
     @property
     def troubles(self) -> list[EventOutcome]:
         return [event for event in self.events if event.kind in TROUBLES]
@@ -155,22 +151,21 @@ def overlaps_any(run: RunOutcome, events: Sequence[EventOutcome]) -> bool:
     )
 
 
-def director_sheet(name: str, now: Found, compared: Found, before: Found, todo: Sequence[str]) -> Sheet:
-    """One A4 page. `compared` is the part of the period that is compared with the time before."""
+def director_sheet(name: str, now: Found, before: Found, todo: Sequence[str]) -> Sheet:
+    """One A4 page; `before` is the period of the same length before."""
     sentences = [_verdict(now)]
     if now.with_log < now.jobs:
         sentences += _unlogged_sentences(now)
     if before.moved_bytes or before.runs:
-        of = "" if compared is now else f" {_span(compared.period)}"
-        sentences.append(f"Arrows compare{of} with {_span(before.period)}.")
+        sentences.append(f"Arrows compare with {_span(before.period)}.")
     else:
         sentences.append("There are no earlier data for comparison.")
     return Sheet(
         f"Storage of {name}",
         tuple(sentences),
-        tuple(_tiles(now, compared, before)),
+        tuple(_tiles(now, before)),
         tuple(replace(chart, title="Load; incidents are shaded") for chart in now.charts("load")),
-        tuple(table for table in (_program_table(_programs(now.runs)),) if table.rows),
+        tuple(table for table in (_program_table(now.runs),) if table.rows),
         tuple(todo) or ("No problems found: all components are healthy and no program has avoidable I/O time.",),
     )
 
@@ -209,19 +204,17 @@ def _verdict(now: Found) -> str:
     return " ".join(parts)
 
 
-def _tiles(now: Found, then: Found, before: Found) -> Iterator[Fact]:
-    """Numbers of the whole period. Where only its second half is compared, both numbers follow the arrow."""
+def _tiles(now: Found, before: Found) -> Iterator[Fact]:
+    """Numbers of the period, compared with those of the period before."""
 
     def trend(value: float | None, earlier: float | None, unit: str) -> str:
         if value is None or not earlier:
             return ""
         change = value / earlier - 1
         arrow = "→" if abs(change) < 0.05 else "↑" if change > 0 else "↓"
-        old, new = format_value(earlier, unit), format_value(value, unit)
-        compared = f"before {old}" if then is now else f"first half {old}, second half {new}"
-        return f"{arrow} {format_value(abs(change), 'ratio')} ({compared})"
+        return f"{arrow} {format_value(abs(change), 'ratio')} (before {format_value(earlier, unit)})"
 
-    moved = trend(then.moved_bytes, before.moved_bytes, "bytes")
+    moved = trend(now.moved_bytes, before.moved_bytes, "bytes")
     yield Fact("moved", "moved", format_value(now.moved_bytes, "bytes"), note=moved)
     seconds = (now.period[1] - now.period[0]) / NS
     used = [
@@ -232,14 +225,13 @@ def _tiles(now: Found, then: Found, before: Found) -> Iterator[Fact]:
     if used:
         share, busiest = max(used, key=lambda each: each[0])
         yield Fact("used", "used", format_value(share, "ratio"), note=f"of the {busiest} peak, on average")
-    slow = trend(then.slow_share, before.slow_share, "ratio")
+    slow = trend(now.slow_share, before.slow_share, "ratio")
     yield Fact("slow", "of the time storage was slow", format_value(now.slow_share, "ratio"), note=slow)
     cost = _extra_seconds(run for run in now.runs if overlaps_any(run, now.troubles))
     note = f"runs at these times took {format_value(cost, 'seconds')} longer than similar runs" if cost else ""
-    note = note if now.troubles else ""
     number, _, names = (count_by_kind(now.troubles) or "0 incidents").partition(" ")
     yield Fact("troubles", names, number, note=note)
-    count = trend(then.started_runs, before.started_runs, "count")
+    count = trend(now.started_runs, before.started_runs, "count")
     users = len({run.user for run in now.runs})
     yield Fact("runs", f"runs of {users} users", f"{len(now.runs):,}", note=count)
 
@@ -249,56 +241,25 @@ def _extra_seconds(runs: Iterable[RunOutcome]) -> float:
     return sum(run.extra_seconds or 0.0 for run in runs)
 
 
-@dataclass(frozen=True)
-class _Program:
-    """The sums of a program's runs in one project."""
-
-    name: str
-    project: str
-    runs: int
-    io_seconds: float
-    run_seconds: float
-    lost_seconds: float
-
-
-def _programs(runs: Sequence[RunOutcome]) -> list[_Program]:
-    """The sums of all runs of each program in each project."""
+def _program_table(runs: Sequence[RunOutcome]) -> ResultTable:
+    """The programs with the most time beyond similar runs, by project."""
     of: dict[tuple[str, str], list[RunOutcome]] = defaultdict(list)
     for run in runs:
         of[run.program, run.project or ""].append(run)
-    return [
-        _Program(
-            name,
-            project,
-            len(mine),
-            sum(run.io_seconds or 0.0 for run in mine),
-            sum(run.run_seconds or 0.0 for run in mine),
-            _extra_seconds(mine),
-        )
-        for (name, project), mine in of.items()
-    ]
-
-
-def _program_table(programs: Sequence[_Program]) -> ResultTable:
-    """The programs with the most time beyond similar runs."""
-    worst = sorted(programs, key=lambda p: (-p.lost_seconds, -p.io_seconds))[:_MOST_PROGRAMS]
-    rows = [
-        (
-            p.name,
-            p.project,
-            p.runs,
-            p.io_seconds,
-            p.io_seconds / p.run_seconds if p.run_seconds else None,
-            p.lost_seconds,
-        )
-        for p in worst
-        if p.io_seconds
-    ]
+    rows = []
+    for (program, project), mine in of.items():
+        io_seconds = sum(run.io_seconds or 0.0 for run in mine)
+        ran_seconds = sum(run.run_seconds or 0.0 for run in mine)
+        share = io_seconds / ran_seconds if ran_seconds else None
+        if io_seconds:
+            rows.append((program, project, len(mine), io_seconds, share, _extra_seconds(mine)))
+    rows.sort(key=lambda row: (-row[5], -row[3]))
     columns = (
         "program [text]; project [text]; runs [count]; io_seconds: I/O time [seconds]; share: of run time [ratio]; "
         "lost: beyond similar runs [seconds]"
     )
-    return ResultTable.of("waiting", columns, rows, "Programs with the most time beyond similar runs")
+    title = "Programs with the most time beyond similar runs"
+    return ResultTable.of("waiting", columns, rows[:_MOST_PROGRAMS], title)
 
 
 def actions(lake: Lake, now: Found) -> list[str]:

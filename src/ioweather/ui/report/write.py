@@ -1,18 +1,13 @@
-"""Makes the exhibits of a report, lays them out as one HTML file, and writes it as HTML or PDF."""
+"""Makes the exhibits of a report, and writes them with the sheets for people as one HTML file."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from markupsafe import Markup
 
@@ -21,12 +16,11 @@ from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.logs import Progress, silent
-from ioweather.core.papers import PAPERS, document, exhibit_entry, exhibits
+from ioweather.core.papers import PAPERS, document, exhibits
 from ioweather.core.results import Exhibit, Provenance, ResultTable
 from ioweather.core.safe_files import write_whole
 from ioweather.core.units import format_time_ns, now_ns
 from ioweather.lake.lake import Lake
-from ioweather.lake.workers import in_order
 from ioweather.topics.analyse import availability, each_exhibit, parameters_of
 from ioweather.ui.charts.page import (
     Drawn,
@@ -37,7 +31,6 @@ from ioweather.ui.charts.page import (
     table_html,
     templates,
 )
-from ioweather.ui.report.aliases import aliases_of
 from ioweather.ui.report.sheets import Sheet, actions, director_sheet, find, operator_sheet
 
 Audience: TypeAlias = Literal["director", "operator", "science"]
@@ -51,8 +44,6 @@ _SUBJECTS: Final = {
     "pat19": "Climate of the servers",
 }
 _CHART_PX: Final = 120
-_BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_PATIENCE_SECONDS: Final = 120
 _RAISED: Final = re.compile(r"([_^])\{([^}]*)\}")  # subscripts and superscripts of equations
 
 
@@ -93,22 +84,15 @@ def filesystem_of(exhibit: Exhibit) -> str:
     return str(exhibit.provenance.params.get("filesystem") or "")
 
 
-class _Task(NamedTuple):
-    """Exhibits that one study makes: for the file system that it chooses, or for a named one."""
-
-    ids: tuple[str, ...]
-    filesystem: str
-
-
 def gather(
     lake: Lake,
     *,
     period_ns: Period = ALL_TIME,
     only: Collection[str] | None = None,
-    executor: Executor | None = None,
+    use_cache: bool = True,
     progress: Progress = silent,
 ) -> Material:
-    """Make all exhibits that the lake allows, in this process or on the executor, for every file system.
+    """Make all exhibits that the lake allows, for every file system.
 
     A study that fails is listed with its reason. `only`: make these exhibits and do not list the others.
     """
@@ -116,27 +100,25 @@ def gather(
         found = [item for item in availability(snapshot) if only is None or item.id in only] if only != () else []
         filesystems = snapshot.filesystems()
         rows, versions, span = snapshot.tables(), snapshot.versions, snapshot.time_span()
+    titles = {item.id: item.title for item in found}
+    left_out = [LeftOut(item.id, item.title, "; ".join(item.missing)) for item in found if not item.ready]
     by_study: dict[str, list[str]] = {}
     for item in found:
         if item.ready:
             by_study.setdefault(item.study, []).append(item.id)
-    tasks = []
-    for ids in by_study.values():
-        of_one = len(filesystems) > 1 and "filesystem" in {param.name for param in parameters_of(ids[0])}
-        tasks += [_Task(tuple(ids), name) for name in ("", *(filesystems if of_one else ()))]
-    arguments = ((lake, task, period_ns) for task in tasks)
-    results = in_order(executor, _outcomes, arguments, lost=_lost)
-    titles = {item.id: item.title for item in found}
-    left_out = [LeftOut(item.id, item.title, "; ".join(item.missing)) for item in found if not item.ready]
     made: list[Exhibit] = []
-    for number, task in enumerate(tasks):
-        progress(number, len(tasks), task.ids[0])
-        for exhibit_id, outcome in next(results):
-            if isinstance(outcome, Exhibit):
-                made.append(replace(outcome, id=f"{outcome.id}@{task.filesystem}") if task.filesystem else outcome)
-            elif not task.filesystem:  # missing data of a second file system are not reported again
-                left_out.append(replace(outcome, title=titles[exhibit_id]))
-    progress(len(tasks), len(tasks), "")
+    for number, ids in enumerate(by_study.values()):
+        progress(number, len(by_study), ids[0])
+        of_one = len(filesystems) > 1 and "filesystem" in {param.name for param in parameters_of(ids[0])}
+        for filesystem in ("", *(filesystems if of_one else ())):  # first the one that the study chooses
+            params = {"filesystem": filesystem} if filesystem else {}
+            how: dict[str, Any] = {"params": params, "period_ns": period_ns, "use_cache": use_cache}
+            for exhibit_id, outcome in each_exhibit(lake, ids, **how).items():
+                if isinstance(outcome, Exhibit) and not outcome.empty_because:
+                    made.append(replace(outcome, id=f"{outcome.id}@{filesystem}") if filesystem else outcome)
+                elif not filesystem:  # missing data of a second file system are not reported again
+                    left_out.append(_leave_out(exhibit_id, titles[exhibit_id], outcome))
+    progress(len(by_study), len(by_study), "")
     order = {entry.id: number for number, entry in enumerate(exhibits())}
     made.sort(key=lambda exhibit: order[exhibit.id.partition("@")[0]])
     left_out.sort(key=lambda item: order[item.id])
@@ -144,26 +126,13 @@ def gather(
     return Material(lake.facility, period_ns, root, rows, versions, span, tuple(made), tuple(left_out), now_ns())
 
 
-def _outcomes(lake: Lake, task: _Task, period_ns: Period) -> list[tuple[str, Exhibit | LeftOut]]:
-    """Each exhibit of a task, or why it is left out: it would be empty, or it failed."""
-    params = {"filesystem": task.filesystem} if task.filesystem else {}
-    made = each_exhibit(lake, task.ids, params=params, period_ns=period_ns)
-    outcomes: list[tuple[str, Exhibit | LeftOut]] = []
-    for exhibit_id, found in made.items():
-        if isinstance(found, Exhibit):
-            empty = found.empty_because
-            outcomes.append((exhibit_id, LeftOut(exhibit_id, "", f"empty: {empty}") if empty else found))
-        elif isinstance(found, IoweatherError):
-            outcomes.append((exhibit_id, LeftOut(exhibit_id, "", found.message)))
-        else:
-            why = f"it failed: {type(found).__name__}: {found}"
-            outcomes.append((exhibit_id, LeftOut(exhibit_id, "", why, failed=True)))
-    return outcomes
-
-
-def _lost(lake: Lake, task: _Task, period_ns: Period) -> list[tuple[str, Exhibit | LeftOut]]:
-    reason = "the exhibit failed: its worker died (killed, or out of memory)"
-    return [(exhibit_id, LeftOut(exhibit_id, "", reason, failed=True)) for exhibit_id in task.ids]
+def _leave_out(exhibit_id: str, title: str, outcome: Exhibit | Exception) -> LeftOut:
+    """Why an exhibit is left out: it would be empty, the data do not allow it, or it failed."""
+    if isinstance(outcome, Exhibit):
+        return LeftOut(exhibit_id, title, f"empty: {outcome.empty_because}")
+    if isinstance(outcome, IoweatherError):
+        return LeftOut(exhibit_id, title, outcome.message)
+    return LeftOut(exhibit_id, title, f"it failed: {type(outcome).__name__}: {outcome}", failed=True)
 
 
 def without_repeats(made: Sequence[Exhibit]) -> tuple[Exhibit, ...]:
@@ -227,8 +196,7 @@ def _science(material: Material, made: Sequence[Exhibit], progress: Progress) ->
     for number, (paper, subject, mine) in enumerate(shown):
         progress(number, len(PAPERS), f"drawing {paper.key}")
         yield _TEMPLATES.get_template("paper.html").render(paper=paper, subject=subject)
-        # Many figures, read at a desk: drawing each for a phone too would double the time.
-        yield from (exhibit_section(exhibit, 3, Drawn(screens=("wide",)), later=True) for exhibit in mine)
+        yield from (exhibit_section(exhibit, 3, later=True) for exhibit in mine)
     progress(len(PAPERS), len(PAPERS), "")
     if material.left_out:
         rows = ((item.id, item.title, item.reason) for item in material.left_out)
@@ -243,24 +211,15 @@ def _science(material: Material, made: Sequence[Exhibit], progress: Progress) ->
 
 
 def _opening(material: Material, made: Sequence[Exhibit]) -> list[str]:
-    """Sentences on the period, the data, the exhibits and the claims."""
+    """Sentences on the period, the exhibits and the claims."""
     kinds = [finding.kind for e in made if e.id != "pat19.observations" for finding in e.findings if finding.claim]
-    names = {
-        "series": "samples of servers",
-        "applications": "runs with a Darshan log",
-        "jobs": "jobs in accounting",
-        "responses": "timed operations",
-        "scans": "scans of contents",
-    }
-    counts = [(material.table_rows.get(table, 0), what) for table, what in names.items()]
-    held = ", ".join(f"{n:,} {what}" for n, what in counts if n) or "nothing yet"
     included = len({exhibit.id.partition("@")[0] for exhibit in made})
     total = included + len(material.left_out)
     empty = sum(item.reason.startswith("empty: ") for item in material.left_out)
     simulated = ["This facility is simulated: nothing here was measured."] if material.facility.simulated else []
     return [
         *simulated,
-        f"{_period(material)} The lake contains {held}.",
+        _period(material),
         f"{included} of {total} exhibits of the five papers are included, {empty} would be empty, and "
         f"{total - included - empty} are not possible with these data. Each missing exhibit is listed with the "
         "reason.",
@@ -288,73 +247,32 @@ def _statements(made: Sequence[Exhibit]) -> Iterator[tuple[str, str, dict[str, l
         yield heading, kind, groups
 
 
-def _browser_for(out: Path) -> str:
-    """The browser that prints a PDF, so that it looks like the page; found before the work begins."""
-    found = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
-    if found is None:
-        raise UsageError(
-            f"--out {out}: PDF output needs Chromium, which is not installed.",
-            hint="Write .html and print it from a browser.",
-        )
-    return found
-
-
-def _print_pdf(browser: str, page: str, out: Path) -> None:
-    """Print the page with Chromium, without headers and footers."""
-    with tempfile.TemporaryDirectory(prefix="ioweather-pdf-") as folder:
-        source, made = Path(folder) / "report.html", Path(folder) / "report.pdf"
-        source.write_text(page, encoding="utf-8")
-        options = "--headless=new --disable-gpu --no-first-run --disable-background-networking --no-pdf-header-footer"
-        line = [browser, *options.split(), f"--user-data-dir={folder}/profile", f"--print-to-pdf={made}"]
-        # Chromium refuses to run as root with its sandbox; the page has no script and may load nothing.
-        line += ["--no-sandbox"] if os.geteuid() == 0 else []
-        try:
-            subprocess.run([*line, source.as_uri()], check=True, capture_output=True, timeout=_PATIENCE_SECONDS)
-            data = made.read_bytes()
-        except (subprocess.SubprocessError, OSError) as error:
-            raise UsageError(
-                f"--out {out}: {Path(browser).name} could not print the report ({type(error).__name__}).",
-                hint="Write .html and print it from a browser.",
-            ) from None
-    out.write_bytes(data)
-
-
 def write_report(
     lake: Lake,
     out: Path,
     *,
     period_ns: Period = ALL_TIME,
     audience: Audience = "science",
-    only: Sequence[str] = (),
-    anonymous: bool = False,
-    executor: Executor | None = None,
+    for_bundle: bool = False,
     progress: Progress = silent,
 ) -> Material:
-    """Write the report to `out` (.html or .pdf) and return its material. Raises UsageError, for `out` before any work.
+    """Write the report to `out` (.html) and return its material. Raises UsageError, for `out` before any work.
 
-    `audience`: a director gets one sheet, an operator two, science also the exhibits (or `only` some, by id).
-    `anonymous`: aliases replace names of people, programs and hosts.
+    `audience`: a director gets one sheet, an operator two, science also the exhibits. `for_bundle`: the material has
+    all exhibits, made by this code rather than read from the cache.
     """
-    if out.suffix.lower() not in (".html", ".htm", ".pdf"):
-        raise UsageError(f"--out {out}: the extension must be .html or .pdf.")
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"--out {out}: the extension must be .html.", hint="For a PDF, print it from a browser.")
     try:
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--out {out}: cannot create its folder: {error.strerror}.") from None
-    browser = _browser_for(out) if out.suffix.lower() == ".pdf" else None
-    for exhibit_id in only:
-        exhibit_entry(exhibit_id)
-    wanted = (tuple(only) or None) if audience == "science" else ()  # None: all exhibits, (): none
-    material = gather(lake, period_ns=period_ns, only=wanted, executor=executor, progress=progress)
+    wanted = None if audience == "science" or for_bundle else ()  # None: all exhibits, (): none
+    material = gather(lake, period_ns=period_ns, only=wanted, use_cache=not for_bundle, progress=progress)
     sheets = front_sheets(lake, material, operator=audience != "director")
-    if anonymous:
-        material, sheets = anonymised(lake, material, sheets)
     page = report_html(material, sheets, appendix=audience == "science", progress=progress)
     try:
-        if browser is None:
-            write_whole(out, page.encode())
-        else:
-            _print_pdf(browser, page, out)
+        write_whole(out, page.encode())
     except OSError as error:
         raise UsageError(f"--out {out}: {error.strerror}.") from None
     return replace(material, sheets=tuple(sheets))
@@ -367,24 +285,6 @@ def front_sheets(lake: Lake, material: Material, *, operator: bool) -> list[Shee
         low, high = max(low, material.span_ns[0]), min(high, material.span_ns[1] + 1)
     if material.span_ns is None or low >= high:
         return [Sheet(f"Storage of {material.facility.name}", ("The lake has no data for this period.",))]
-    if material.period_ns == ALL_TIME:  # without a period before, the second half is compared with the first
-        middle = (low + high) // 2
-        whole, compared, before = find(lake, [(low, high), (middle, high), (low, middle)])
-        now = replace(whole, slow=before.slow_with(compared))  # at one resolution, or shares do not compare
-    else:
-        now, before = find(lake, [(low, high), (2 * low - high, low)])
-        compared = now
-    sheets = [director_sheet(material.facility.name, now, compared, before, actions(lake, now))]
+    now, before = find(lake, [(low, high), (2 * low - high, low)])
+    sheets = [director_sheet(material.facility.name, now, before, actions(lake, now))]
     return [*sheets, operator_sheet(now)] if operator else sheets
-
-
-def anonymised(lake: Lake, material: Material, sheets: Sequence[Sheet] = ()) -> tuple[Material, list[Sheet]]:
-    """The material and the sheets with aliases in place of names."""
-    with lake.snapshot() as snapshot:
-        aliases = aliases_of(snapshot)
-    made = tuple(aliases.hide(exhibit) for exhibit in material.made)
-    left_out = tuple(replace(item, reason=aliases.text(item.reason)) for item in material.left_out)
-    facility = material.facility.name
-    hidden = [aliases.hide(replace(sheet, title=sheet.title.replace(facility, "a facility"))) for sheet in sheets]
-    anonymous = replace(material.facility, name="a facility")
-    return replace(material, facility=anonymous, made=made, left_out=left_out, lake=""), hidden

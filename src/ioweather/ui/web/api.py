@@ -36,6 +36,7 @@ from ioweather.ui.web.queries import (
     received,
     run_sql,
 )
+from ioweather.ui.web.served_lake import is_wrong
 from ioweather.ui.web.visible import (
     Between,
     OperatorView,
@@ -79,7 +80,7 @@ def list_exhibits(view: OwnView) -> Response:
     def make() -> bytes:
         return json.dumps({"schema_version": SCHEMA_VERSION, "exhibits": listed_exhibits(view.lake)}).encode()
 
-    return Response(view.facilities.answered(view.name, ("exhibits", view.key), make), media_type="application/json")
+    return Response(view.served.answered(("exhibits", view.key), make), media_type="application/json")
 
 
 @router.get("/exhibits/{exhibit_id}/parameters")
@@ -101,11 +102,10 @@ def one_exhibit(
     between: Between,
     params: StudyParams,
     form: Annotated[Literal["json", "csv", "svg", "png"], Query(alias="format")] = "json",
-    theme: Literal["light", "dark"] = "light",
     table: Annotated[str, Query(max_length=200, description="For CSV: table name.")] = "",
 ) -> Response:
     """Return one exhibit as data, table or picture. Other names in the query are study parameters."""
-    key = ("exhibit", view.key, exhibit_id, between, tuple(sorted(params.items())), form, theme, table)
+    key = ("exhibit", view.key, exhibit_id, between, tuple(sorted(params.items())), form, table)
 
     def make() -> bytes:
         exhibit = view.exhibit(exhibit_id, params, period_of(between, view.lake.facility))
@@ -113,9 +113,9 @@ def one_exhibit(
             return json.dumps(result_json(exhibit)).encode()
         if form == "csv":
             return exhibit_csv(exhibit, table).encode()
-        return exhibit_figure(exhibit, form, theme)
+        return exhibit_figure(exhibit, form)
 
-    data = view.facilities.answered(view.name, key, make)
+    data = view.served.answered(key, make)
     # A name that is none of ours never comes here: making it has failed before.
     headers = {} if form == "json" else {"content-disposition": f'inline; filename="{exhibit_id}.{form}"'}
     return Response(data, media_type=_TYPES[form], headers=headers)
@@ -153,8 +153,8 @@ def _rows(form: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], body
 @router.get("/now", response_class=Response, responses=_JSON)
 def now(view: PublicView) -> Response:
     """Return how slow storage is now."""
-    found = view.facilities.now(view.name)
-    return JSONResponse({**result_json(found.answer), "wrong": found.wrong})
+    found = view.served.now()
+    return JSONResponse({**result_json(found), "wrong": is_wrong(found)})
 
 
 @router.get("/events", response_model=None, responses=_TABLE)
@@ -162,7 +162,7 @@ def events(
     view: PublicView, between: Between, kind: Annotated[str | None, Query(max_length=50)] = None, form: Form = "json"
 ) -> Answered:
     """List events, newest first."""
-    found = view.events(kind, period_of(between, view.lake.facility))
+    found = view.served.events(kind, period_of(between, view.lake.facility))
     rows = [{**vars(event), "strength": event.strength_ratio} for event in found]
     names = [*(field.name for field in fields(EventOutcome)), "strength"]
     return _rows(form, names, (list(row.values()) for row in rows), {"events": rows})
@@ -217,7 +217,7 @@ def job(view: OwnView, job_id: JobId, cluster: Cluster = "") -> Response:
         why = None if reason is None else result_json(reason)
         return json.dumps({"schema_version": SCHEMA_VERSION, "why": why, "job": result_json(facts)}).encode()
 
-    data = view.facilities.answered(view.name, ("job json", view.key, job_id, cluster), make)
+    data = view.served.answered(("job json", view.key, job_id, cluster), make)
     return Response(data, media_type="application/json")
 
 
@@ -235,7 +235,7 @@ def job_as_text(
         found = job_text(view.lake, job_id, cluster=cluster or None, files=False)
         return (f"{found.line()}\n" if form == "line" else found.block()).encode()
 
-    return PlainTextResponse(view.facilities.answered(view.name, ("job text", view.key, job_id, cluster, form), make))
+    return PlainTextResponse(view.served.answered(("job text", view.key, job_id, cluster, form), make))
 
 
 def _asked(question: Question) -> Callable[..., Any]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 import errno
 import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
@@ -25,22 +24,21 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ioweather._version import __version__
 from ioweather.agent.exporter import CONTENT_TYPE
-from ioweather.core.errors import Busy, DataUnavailable, IoweatherError, UsageError
+from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.facility import Visibility, load_facility
 from ioweather.core.units import show_times_in, zone_named
 from ioweather.lake import layout
 from ioweather.ui.charts.page import style_html
 from ioweather.ui.charts.render import vega_bundle
 from ioweather.ui.charts.theme import DARK
-from ioweather.ui.web import MAIN, api, pushes
-from ioweather.ui.web.facilities import Facilities
-from ioweather.ui.web.lake_metrics import LakeMetrics
+from ioweather.ui.web import api, pushes
+from ioweather.ui.web.lake_metrics import lake_metrics
 from ioweather.ui.web.pages import data, jobs, storage, studies
-from ioweather.ui.web.pushes import Bodies, LakeWriter
+from ioweather.ui.web.pushes import LakeWriter, read_whole_bodies
+from ioweather.ui.web.served_lake import ServedLake
 from ioweather.ui.web.shell import Html, page, problem
 from ioweather.ui.web.visible import PublicView, check_declared, public_view, status_of
 
@@ -85,26 +83,24 @@ def create_app(
     lake_dir: Path,
     spool_dirs: Sequence[Path] = (),
     *,
-    others: Mapping[str, Path] | None = None,
     hosts: Sequence[str] = LOOPBACK,
     metrics: Callable[[], bytes] | None = None,
     visibility: Visibility | None = None,
 ) -> FastAPI:
-    """`others` are further lakes, by the name that ?lake= takes. Requests to names that are not in `hosts` are refused,
+    """Requests to names that are not in `hosts` are refused,
     so that a page elsewhere cannot reach this server under a name of its own. `metrics` gives /metrics. `visibility` is
-    the main lake's, read once: a facility.toml that is away for a moment must not open the house."""
+    the lake's, read once: a facility.toml that is away for a moment must not open the house."""
     app = FastAPI(
         title="ioweather", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json"
     )
     zone = zone_named("UTC")
     with suppress(IoweatherError):  # a lake that cannot be read is said by its pages
         zone = zone_named(load_facility(layout.facility_file(lake_dir)).zone or "UTC")
-    facilities = Facilities({MAIN: lake_dir, **(others or {})}, tuple(spool_dirs))
-    app.state.facilities = facilities
+    app.state.served = ServedLake(lake_dir, tuple(spool_dirs))
     app.state.writer = LakeWriter(lake_dir)  # not started yet
     app.state.visibility = visibility or load_facility(layout.facility_file(lake_dir)).visibility
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
-    app.add_middleware(Bodies)
+    app.add_middleware(read_whole_bodies)
     app.add_middleware(guarded, zone=zone)
 
     _answer_errors(app)
@@ -122,11 +118,11 @@ def create_app(
     for path, make in files.items():
         app.add_api_route(path, make, include_in_schema=False, response_class=Response)
     if metrics is not None:
-        of_lake = LakeMetrics(facilities, named=app.state.visibility.mode == "open")
+        of_lake = lake_metrics(app.state.served)
 
         @app.get("/metrics", include_in_schema=False)
         def scrape(view: PublicView) -> Response:
-            return Response(metrics() + of_lake.render(), media_type=CONTENT_TYPE)
+            return Response(metrics() + of_lake(), media_type=CONTENT_TYPE)
 
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     check_declared(app, _PLAIN_PATHS)
@@ -145,7 +141,7 @@ def _error_response(request: Request, error: IoweatherError, status: int) -> Res
     """An error of ours: as JSON from the API, else as a part of a page."""
     headers = dict(_HEADERS.get(status, {}))
     if status == 503:
-        headers["retry-after"] = str((error if isinstance(error, Busy) else Busy("")).after_seconds)
+        headers["retry-after"] = "20" if error.kind == "QueueFull" else "5"
     if request.url.path.startswith("/api/"):
         return JSONResponse(_error_body(error.kind, error.message, error.hint), status, headers=headers)
     return Html(problem(error), status, headers=headers)
@@ -184,58 +180,8 @@ def _answer_errors(app: FastAPI) -> None:
         return JSONResponse(_error_body("Internal", "Internal server error. See the server log."), 500)
 
 
-# Connections: a bounded number, and each asks in time or is closed.
-#
-# uvicorn waits for the head of a request for as long as the other side likes.
-
-HEAD_SECONDS: Final = 10.0
-# Well below the 1024 open files that a process has by default.
-MOST_CONNECTIONS: Final = 500
-
-
-class Connection(H11Protocol):
-    """A connection that is closed when it does not ask in time, or when it waits longest of too many."""
-
-    _deadline: asyncio.TimerHandle | None = None
-    _made_at: float = 0.0
-
-    @property
-    def waits_for_request(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._made_at = self.loop.time()
-        if len(self.connections) > MOST_CONNECTIONS:
-            idle = [one for one in self.connections if isinstance(one, Connection) and one.waits_for_request]
-            oldest = min(idle, key=lambda one: one._made_at)
-            self.connections.discard(oldest)
-            oldest.transport.abort()
-        self._set_deadline()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._set_deadline()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-        super().connection_lost(exc)
-
-    def _set_deadline(self) -> None:
-        """Start at the first byte of a request, and stop when it is complete; later bytes do not extend it."""
-        if self._deadline is None and self.waits_for_request:
-            self._deadline = self.loop.call_later(HEAD_SECONDS, self._hang_up)
-        elif self._deadline is not None and not self.waits_for_request:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def _hang_up(self) -> None:
-        self._deadline = None
-        if self.waits_for_request:
-            self.transport.abort()
-
-
+# Well below the 1024 open files that a process has by default; more are answered 503.
+_MOST_CONNECTIONS: Final = 500
 _LONGEST_HEAD_BYTES = 64 << 10
 
 
@@ -305,7 +251,7 @@ class _Server(uvicorn.Server):
         self._state = app.state
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._state.facilities.stop()
+        self._state.served.stop()
         await super().shutdown(sockets)
 
 
@@ -319,7 +265,8 @@ def _server(app: FastAPI) -> uvicorn.Server:
         timeout_graceful_shutdown=1,
         proxy_headers=False,
         server_header=False,
-        http=Connection,
+        http="h11",
+        limit_concurrency=_MOST_CONNECTIONS,
         h11_max_incomplete_event_size=_LONGEST_HEAD_BYTES,
     )
     return _Server(settings, app)

@@ -8,9 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias, TypeVar
 
@@ -22,14 +21,14 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ioweather.agent.status import STATUS_VERSION, Status, keep_status
-from ioweather.core.errors import AccessDenied, Busy, CorruptInput, EmptyInput, LakeError, UsageError
-from ioweather.core.units import KIB, MIB, format_bytes, now_ns
+from ioweather.core.errors import CorruptInput, IoweatherError, LakeError, SourceError
+from ioweather.core.units import MIB, now_ns
 from ioweather.ingestion.queue import Waiting, draft_in, waiting
 from ioweather.ingestion.receive import HOST, NAME, Received, receive, require_room
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.tokens import Token
-from ioweather.ui.web import MAIN
-from ioweather.ui.web.facilities import Refreshed
+from ioweather.ui.web.queries import body_parts
+from ioweather.ui.web.served_lake import Refreshed
 from ioweather.ui.web.visible import Sender, may_answer
 
 T = TypeVar("T")
@@ -53,8 +52,8 @@ _ANSWERS: Final = may_answer(400, 401, 403, 404, 408, 422, 503)
 async def tell(request: Request, token: Sender, host: HostName) -> dict[str, str]:
     """The status.json of an agent on another host. It replaces the previous status."""
     _check_token(token, host)
-    status = read_told(b"".join([part async for part in _body(request, STATUS_LIMIT_BYTES, "status")]), host)
-    await _checking(request, _keep, request.app.state.facilities.directory(MAIN), status)
+    status = read_told(b"".join([part async for part in body_parts(request, STATUS_LIMIT_BYTES, "status")]), host)
+    await _checking(request, _keep, request.app.state.served.directory, status)
     return {"status": "ok"}
 
 
@@ -71,7 +70,7 @@ def read_told(data: bytes, host: str) -> Status:
     if status.version != STATUS_VERSION:
         raise CorruptInput(f"The status has version {status.version}, but this server reads version {STATUS_VERSION}.")
     if status.host != host:
-        raise AccessDenied(f"The status is from {status.host}, not from {host}.")
+        raise IoweatherError(f"The status is from {status.host}, not from {host}.", kind="AccessDenied")
     return status
 
 
@@ -93,7 +92,7 @@ def _keep(root: Path, status: Status) -> None:
 
 def _check_token(token: Token, host: str) -> None:
     if not token.is_for(host):
-        raise AccessDenied(f"The token {token.name} is not for {host}.")
+        raise IoweatherError(f"The token {token.name} is not for {host}.", kind="AccessDenied")
 
 
 @router.post("/spool/{host}/{segment}", responses=_ANSWERS, openapi_extra=_OCTETS)
@@ -105,10 +104,10 @@ async def bring(request: Request, token: Sender, host: HostName, segment: Segmen
     try:
         with draft_in(root) as draft:
             with draft.open("wb") as file:
-                async for part in _body(request, LIMIT_BYTES, "file"):
+                async for part in body_parts(request, LIMIT_BYTES, "file"):
                     file.write(part)
             if not draft.stat().st_size:
-                raise EmptyInput("The body is empty.")
+                raise SourceError("The body is empty.", kind="EmptyInput")
             found = await _checking(request, receive, Lake(root), draft, host, segment, token.hosts)
     except OSError as error:
         raise LakeError(f"The queue cannot be used: {error.strerror}.") from None
@@ -118,7 +117,7 @@ async def bring(request: Request, token: Sender, host: HostName, segment: Segmen
 
 async def _ready(request: Request) -> tuple[Path, LakeWriter]:
     """The lake and its writer, if there is a lake and the queue has room."""
-    root, writer = request.app.state.facilities.directory(MAIN), request.app.state.writer
+    root, writer = request.app.state.served.directory, request.app.state.writer
 
     def check() -> None:
         open_lake(root)
@@ -128,108 +127,59 @@ async def _ready(request: Request) -> tuple[Path, LakeWriter]:
     return root, writer
 
 
-async def _body(request: Request, limit_bytes: int, what: str) -> AsyncIterator[bytes]:
-    size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size > limit_bytes:
-            raise UsageError(f"The {what} is larger than {format_bytes(limit_bytes)}.")
-        yield part
-
-
 async def _checking(request: Request, check: Callable[..., T], *arguments: object) -> T:
     """Run the check in one of a few threads of its own, so that senders never occupy the threads of readers."""
     state = request.app.state
     if not hasattr(state, "checking"):  # needs a running loop
         state.checking = anyio.CapacityLimiter(_THREADS)
     if state.checking.statistics().tasks_waiting >= _MOST_CHECKS_WAITING:
-        raise Busy("Too many hosts are sending.")
+        raise IoweatherError("Too many hosts are sending.", kind="Busy")
     return await anyio.to_thread.run_sync(check, *arguments, limiter=state.checking)
 
 
-# Time for a body: this long, and a second more for every so many bytes that came.
-GRACE_SECONDS: Final = 15.0
-LEAST_BYTES_PER_SECOND: Final = 64 * KIB
-# Bodies at once; beyond that the slowest one that is not new is cut off.
-MOST_AT_ONCE: Final = 256
-MOST_BYTES: Final = 512 * MIB
-_NEW_SECONDS: Final = 2.0
+# The next part of a body arrives within this time, or the request is refused.
+PART_SECONDS: Final = 30.0
 # Read at most so much more of a refused body before the answer.
-HEARD_OUT_BYTES: Final = 64 * MIB
+REST_BYTES: Final = 64 * MIB
 
 
-@dataclass(eq=False)
-class _Body:
-    began: float = field(default_factory=time.monotonic)
-    bytes: int = 0
-    more: bool = True
-    is_cut: bool = False
-    waiting: anyio.CancelScope | None = None
+def read_whole_bodies(app: ASGIApp) -> ASGIApp:
+    """Read the rest of a body before the answer, at most REST_BYTES: an answer to half a request closes the connection,
+    and the sender would see a broken pipe instead of the reason."""
 
-    @property
-    def age(self) -> float:
-        return time.monotonic() - self.began
-
-
-class Bodies:
-    """Reads the rest of a body before an answer: an answer to half a request closes the connection, and the sender
-    would see a broken pipe instead of the reason."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-        self._coming: set[_Body] = set()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
-        body = _Body()
+        size, more = 0, True
 
-        async def receive_watched() -> Message:
-            return await self._next(body, receive) if body.more else await receive()
+        async def receive_part() -> Message:
+            nonlocal size, more
+            if not more:
+                return await receive()
+            try:
+                with anyio.fail_after(PART_SECONDS):
+                    message = await receive()
+            except TimeoutError:
+                more = False
+                raise IoweatherError(
+                    f"Only {size:,} bytes of the request arrived in time.", kind="SlowSender"
+                ) from None
+            size += len(message.get("body", b""))
+            more = bool(message.get("more_body"))  # false in the last part and after a disconnect
+            return message
 
-        async def send_once_body_is_read(message: Message) -> None:
-            """Read on before the response starts, at most HEARD_OUT_BYTES more: a client that still uploads when the
-            connection closes sees a reset, not the answer."""
+        async def send_after_body(message: Message) -> None:
             if message["type"] == "http.response.start":
-                most = body.bytes + HEARD_OUT_BYTES
-                with suppress(Busy):
-                    while body.more and body.bytes < most:
-                        await receive_watched()
+                most = size + REST_BYTES
+                with suppress(IoweatherError):
+                    while more and size < most:
+                        await receive_part()
             await send(message)
 
-        try:
-            await self._app(scope, receive_watched, send_once_body_is_read)
-        finally:
-            self._coming.discard(body)
+        await app(scope, receive_part, send_after_body)
 
-    async def _next(self, body: _Body, receive: Receive) -> Message:
-        if body not in self._coming:
-            self._make_room()
-            self._coming.add(body)
-        left = GRACE_SECONDS + body.bytes / LEAST_BYTES_PER_SECOND - body.age
-        if not body.is_cut:
-            with anyio.move_on_after(left) as body.waiting:
-                message = await receive()
-                body.bytes += len(message.get("body", b""))
-                body.more = bool(message.get("more_body"))  # false in the last part and after a disconnect
-                if not body.more:
-                    self._coming.discard(body)
-                return message
-        body.more = False
-        self._coming.discard(body)
-        raise Busy(f"Only {body.bytes:,} bytes of the request arrived in {body.age:.0f} s.", kind="SlowSender")
-
-    def _make_room(self) -> None:
-        while len(self._coming) >= MOST_AT_ONCE or sum(body.bytes for body in self._coming) > MOST_BYTES:
-            slow = [body for body in self._coming if body.age > _NEW_SECONDS]
-            if not slow:
-                raise Busy("Too many senders.")
-            slowest = min(slow, key=lambda body: body.bytes / body.age)
-            self._coming.discard(slowest)
-            slowest.is_cut = True
-            if slowest.waiting is not None:
-                slowest.waiting.cancel()
+    return answer
 
 
 _LOG = logging.getLogger("ioweather.web")

@@ -7,7 +7,7 @@ import re
 import tempfile
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi import Request
 from pydantic import BaseModel, Field
 
-from ioweather.core.errors import Busy, CorruptInput, DataUnavailable, EmptyInput, IoweatherError, UsageError
+from ioweather.core.errors import CorruptInput, DataUnavailable, IoweatherError, SourceError, UsageError
 from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
 from ioweather.core.results import SCHEMA_VERSION, Answer, Next, to_jsonable
 from ioweather.core.tabular import plain
@@ -118,7 +118,7 @@ def job_answers(view: View, job_id: str, cluster: str = "") -> tuple[Answer | No
             reason = None
         return zlib.compress(pickle.dumps((reason, facts)), 1)
 
-    made = view.facilities.answered(view.name, ("job", view.key, job_id, cluster), make, queued=False)
+    made = view.served.answered(("job", view.key, job_id, cluster), make, queued=False)
     found: tuple[Answer | None, Answer] = pickle.loads(zlib.decompress(made))
     return found
 
@@ -130,10 +130,8 @@ def available(view: View) -> tuple[list[Availability], IoweatherError | None]:
         with view.lake.snapshot() as snapshot:
             return availability(snapshot)
 
-    if view.name not in view.facilities.lakes:
-        return [], None
     try:
-        return view.facilities.answered(view.name, ("available", view.key), look, queued=False), None
+        return view.served.answered(("available", view.key), look, queued=False), None
     except IoweatherError as error:
         return catalogue_only(), error
 
@@ -146,8 +144,20 @@ SQL_LIMITS: Final[dict[str, Any]] = {
     "answer_bytes": 32 << 20,
     "must_confine": True,
 }
-_QUERIES_AT_ONCE: Final = threading.BoundedSemaphore(2)
+_QUERIES: Final = threading.BoundedSemaphore(2)
+_UPLOADS: Final = threading.BoundedSemaphore(4)
 _PATIENCE_SECONDS: Final = 2.0
+
+
+@contextmanager
+def few_at_once(slots: threading.BoundedSemaphore = _UPLOADS, what: str = "uploads") -> Iterator[None]:
+    """Limit what runs, or is in memory, at the same time."""
+    if not slots.acquire(timeout=_PATIENCE_SECONDS if slots is _QUERIES else 0):
+        raise IoweatherError(f"Too many {what} at once.", hint="Try again in a few seconds.", kind="Busy")
+    try:
+        yield
+    finally:
+        slots.release()
 
 
 class SqlQuestion(BaseModel):
@@ -156,29 +166,22 @@ class SqlQuestion(BaseModel):
 
 def run_sql(view: View, question: SqlQuestion) -> SqlResult:
     """Run a query of an operator, bounded in rows, time and memory; few run at once."""
-    if not _QUERIES_AT_ONCE.acquire(timeout=_PATIENCE_SECONDS):
-        raise Busy("Too many queries are running.", hint="Try again in a few seconds.")
-    try:
-        with view.lake.snapshot() as snapshot:
-            found = run_user_sql(snapshot, question.query, **SQL_LIMITS)
+    with few_at_once(_QUERIES, "queries"), view.lake.snapshot() as snapshot:
+        found = run_user_sql(snapshot, question.query, **SQL_LIMITS)
         return replace(found, rows=tuple(tuple(map(plain, row)) for row in found.rows))
-    finally:
-        _QUERIES_AT_ONCE.release()
 
 
 LIMIT_BYTES: Final = 64 * MIB
-_UPLOADS_AT_ONCE: Final = threading.BoundedSemaphore(4)
 
 
-@contextmanager
-def few_at_once() -> Iterator[None]:
-    """Limit the uploads in memory at the same time."""
-    if not _UPLOADS_AT_ONCE.acquire(blocking=False):
-        raise Busy("Too many uploads at once.", hint="Try again in a few seconds.")
-    try:
-        yield
-    finally:
-        _UPLOADS_AT_ONCE.release()
+async def body_parts(request: Request, limit_bytes: int, what: str) -> AsyncIterator[bytes]:
+    """The body of a request in parts; raises UsageError beyond the limit."""
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > limit_bytes:
+            raise UsageError(f"The {what} is larger than {format_bytes(limit_bytes)}.")
+        yield part
 
 
 async def received(request: Request) -> bytes:
@@ -186,17 +189,10 @@ async def received(request: Request) -> bytes:
     # A form of another site cannot send this type without a preflight request, which is not answered.
     if not request.headers.get("content-type", "").startswith("application/octet-stream"):
         raise UsageError("Send the log as application/octet-stream.")
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > LIMIT_BYTES:
-            raise UsageError(
-                f"The file is larger than {format_bytes(LIMIT_BYTES)}.", hint="Use `ioweather why FILE` instead."
-            )
-        parts.append(part)
-    if not size:
-        raise EmptyInput("The file is empty.")
-    return b"".join(parts)
+    data = b"".join([part async for part in body_parts(request, LIMIT_BYTES, "file")])
+    if not data:
+        raise SourceError("The file is empty.", kind="EmptyInput")
+    return data
 
 
 def answers_for_log(data: bytes, view: View) -> tuple[Answer, Answer]:
@@ -204,7 +200,6 @@ def answers_for_log(data: bytes, view: View) -> tuple[Answer, Answer]:
     with tempfile.TemporaryDirectory(prefix="ioweather-upload-") as folder:
         path = Path(folder) / "upload.darshan"
         path.write_bytes(data)
-        view.facilities.directory(view.name)
         lake: Lake | None = None  # without a lake a log is answered from itself alone
         with suppress(IoweatherError):
             lake = view.lake

@@ -36,7 +36,6 @@ from ioweather.ui.charts.page import (
     table_html,
     templates,
 )
-from ioweather.ui.web import MAIN
 from ioweather.ui.web.visible import View, address_time, presets, status_of
 
 _TEMPLATES: Final = templates(Path(__file__).with_name("templates"))
@@ -82,16 +81,11 @@ class Html(HTMLResponse):
 
 @dataclass(frozen=True)
 class Place:
-    """The page that is shown, and its view. Links stay in the facility and in the time range."""
+    """The page that is shown, and its view. Links stay in the time range."""
 
     view: View
     path: str = ""
     default_ns: int | None = None
-
-    @property
-    def kept(self) -> Mapping[str, str]:
-        """Parameters besides the range that forms carry along."""
-        return {} if self.view.name == MAIN else {"lake": self.view.name}
 
     @property
     def range(self) -> Mapping[str, str]:
@@ -115,10 +109,6 @@ class Place:
         return chosen or f"{low or 'start'} to {high or 'now'}"
 
     @property
-    def titles(self) -> Mapping[str, str]:
-        return {name: self.view.facilities.title(name) for name in self.view.facilities.lakes}
-
-    @property
     def presets(self) -> list[tuple[str, str, bool]]:
         """Name and address of each time range to choose, and whether it is shown."""
         return [
@@ -127,8 +117,8 @@ class Place:
         ]
 
     def link(self, path: str, /, **query: str) -> str:
-        """The address of a page in this facility and time range, with the parameters of `query` that are not empty."""
-        text = urlencode({name: value for name, value in {**self.kept, **self.range, **query}.items() if value})
+        """The address of a page in this time range, with the parameters of `query` that are not empty."""
+        text = urlencode({name: value for name, value in {**self.range, **query}.items() if value})
         return f"{path}{'&' if '?' in path else '?'}{text}" if text else path
 
     def to(self, kind: str, name: object, **query: str) -> str:
@@ -154,10 +144,6 @@ def page(
     template: str, view: View, path: str, title: str, *, status: int = 200, default_ns: int | None = None, **values: Any
 ) -> Html:
     """`default_ns`: how much of the newest data is shown where the address has no range; None is all."""
-    if view.name not in view.facilities.lakes:
-        error = DataUnavailable("This facility does not exist here.")
-        view = replace(view, name=MAIN)
-        template, title, status, values = "base.html", "No such facility", 404, {"body": problem(error)}
     place = Place(view, path, default_ns)
     return Html(part(template, place=place, title=title, navigation=NAVIGATION, version=__version__, **values), status)
 
@@ -206,7 +192,7 @@ def cached_part(heading: str = "", *, hourly: bool = False) -> Callable[[Callabl
             key = (*shown, make.__module__, make.__name__, repr(parameters), hour)
             tables = () if hourly else TABLES
             try:
-                return Html(view.facilities.answered(view.name, key, lambda: make(view, **parameters).encode(), tables))
+                return Html(view.served.answered(key, lambda: make(view, **parameters).encode(), tables))
             except IoweatherError as error:
                 return failed(error, heading.format(**parameters))
 
@@ -266,7 +252,7 @@ def answers_part(answers: Sequence[Answer], view: View) -> Markup:
 
 def closing_part(answer: Answer) -> Markup:
     """Coverage, caveats and origin of an answer, folded."""
-    closing = answer_section(replace(answer, facts=(), exhibits=(), findings=()), 2, headed=False)
+    closing = answer_section(replace(answer, facts=(), exhibits=(), findings=(), blocks=()), 2, headed=False)
     return fold("Coverage, caveats and sources", closing + provenance_html(answer.provenance))
 
 
@@ -319,16 +305,11 @@ def events_table(place: Place, events: Iterable[EventOutcome], title: str) -> Li
         rows.append((e.start_ns, e.end_ns, e.kind.replace("_", " "), where, e.label, e.strength_ratio))
     event_of = dict(zip(rows, found, strict=True))
     links = {
-        "from": lambda row: event_address(place, event_of[tuple(row)]),
+        "from": lambda row: place.link("/", **around_ns(row[0], row[1])),  # the overview at that time
         "where": lambda row: where_address(place, event_of[tuple(row)]),
     }
     columns = "from [time_ns]; to [time_ns]; kind; where; what; strength [factor]"
     return Listed.of(title, columns, rows, None, "No events recorded in this period.", "all", links)
-
-
-def event_address(place: Place, event: EventOutcome) -> str:
-    """The overview at the time of the event."""
-    return place.link("/", **around_ns(event.start_ns, event.end_ns))
 
 
 def where_address(place: Place, event: EventOutcome) -> str:

@@ -13,7 +13,7 @@ A token of a person takes the place of the proxy's word in OwnView, and shows th
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -24,20 +24,18 @@ from pydantic import BaseModel
 
 from ioweather.core import errors
 from ioweather.core.contracts import ALL_TIME, Period
-from ioweather.core.errors import AccessDenied, IoweatherError, UsageError
+from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.facility import SOCKET, Facility, Owner, Visibility
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_time_ns, parse_moment_ns, zone_named
-from ioweather.diagnosis.events import EventOutcome
 from ioweather.lake.lake import Lake
 from ioweather.lake.tokens import Token, find_token
 from ioweather.topics.catalogue import QUESTIONS
 from ioweather.topics.source import SharedResults, ask
 from ioweather.ui.charts.page import Drawn, Screen
-from ioweather.ui.web import MAIN
 
 if TYPE_CHECKING:
-    from ioweather.ui.web.facilities import Facilities
+    from ioweather.ui.web.served_lake import ServedLake
 
 _NOBODY: Final = Owner("")
 _LONGEST_NAME: Final = 256
@@ -50,10 +48,9 @@ _SCREEN: Final = "ioweather-screen"  # the dashboard's script says which drawing
 
 @dataclass(frozen=True)
 class View:
-    """A facility as one user may see it. `owner` is None for users who see everything."""
+    """The lake as one user may see it. `owner` is None for users who see everything."""
 
-    facilities: Facilities
-    name: str
+    served: ServedLake
     owner: Owner | None
     sees_sql: bool = True
     between: tuple[str, str] = ("", "")  # the time range of the page, as its address has it
@@ -63,33 +60,29 @@ class View:
     @property
     def lake(self) -> Lake:
         """The lake with the rows that this user may see."""
-        return self.facilities.lake(self.name).seen_by(self.owner)
+        return self.served.lake.seen_by(self.owner)
 
     @property
     def key(self) -> str:
         """A cache key: with the state of the lake it determines what the view shows."""
-        return f"{self.name}\n{self.owner.user if self.owner else ''}\n{self.owner is None}"
+        return f"{self.owner.user if self.owner else ''}\n{self.owner is None}"
 
     def drawn(self, height: int | None = None, share: float = 1.0, less: int = 0, *, live: bool = True) -> Drawn:
         """How figures are drawn for the screen of this user: `share` of the width of its part, minus `less`
         pixels."""
         room = self.width * (1.0 if self.screen == "narrow" else share) - less
         width = int(room // _WIDTH_STEP * _WIDTH_STEP) if room > _LEAST_WIDTH else None
-        return Drawn((self.screen,), live=live, height=height, width=width)
+        return Drawn(self.screen, live=live, height=height, width=width)
 
     def exhibit(self, exhibit_id: str, params: Mapping[str, str], period: Period) -> Exhibit:
-        return self.facilities.exhibit(self.lake, self.name, exhibit_id, params, period)
-
-    def events(self, kind: str | None, period: Period) -> Sequence[EventOutcome]:
-        return self.facilities.events(self.name, kind, period)
+        return self.served.exhibit(self.lake, exhibit_id, params, period)
 
     def ask(
         self, question: str, params: Mapping[str, Any], period: Period = ALL_TIME, shared: SharedResults | None = None
     ) -> Answer:
         """Answer a question from visible rows. Files are refused: paths would be read from the disk of the server."""
         if question == "now":
-            self.facilities.measured_directory(self.name)
-            params = {"spool": self.facilities.own_spools(self.name), **params}
+            params = {"spool": self.served.own_spools, **params}
         return ask(question, self.lake, params, period_ns=period, shared=shared, files=False)
 
     def ask_as_sent(self, question: str, params: Mapping[str, Any], between: tuple[str, str]) -> Answer:
@@ -108,72 +101,73 @@ def user_of(request: Request, visibility: Visibility) -> str | None:
     if not names:
         return None
     if not visibility.trusts(request.client.host if request.client else SOCKET):
-        raise AccessDenied(f"{visibility.user_header} is accepted only from the proxy.")
+        raise IoweatherError(f"{visibility.user_header} is accepted only from the proxy.", kind="AccessDenied")
     if len(names) > 1:
-        raise AccessDenied(
-            f"{visibility.user_header} was sent {len(names)} times.", hint="Configure the proxy to overwrite it."
+        raise IoweatherError(
+            f"{visibility.user_header} was sent {len(names)} times.",
+            hint="Configure the proxy to overwrite it.",
+            kind="AccessDenied",
         )
     if len(names[0]) > _LONGEST_NAME or not names[0].isprintable():
-        raise AccessDenied(f"{visibility.user_header} contains no valid name.")
+        raise IoweatherError(f"{visibility.user_header} contains no valid name.", kind="AccessDenied")
     return names[0].strip() or None
 
 
-LakeName = Annotated[str, Query(alias="lake", description="The facility to show.", max_length=100)]
-
-
-def _view(request: Request, lake: str, owner: Owner | None, sees_sql: bool = True) -> View:
-    """The view of a request: facility, owner, time range, and the reader's screen."""
+def _view(request: Request, owner: Owner | None, sees_sql: bool = True) -> View:
+    """The view of a request: owner, time range, and the reader's screen."""
     start, end = (request.query_params.get(name, "").strip()[:_LONGEST_TIME] for name in ("from", "to"))
     screen: Screen = "narrow" if request.headers.get(_SCREEN) == "narrow" else "wide"
     text = request.headers.get(_WIDTH, "")
     width = min(int(text), _MOST_WIDTH) if text.isascii() and text.isdecimal() and len(text) < 6 else 0
-    facilities: Facilities = request.app.state.facilities
-    return View(facilities, lake or MAIN, owner, sees_sql, (start, end), screen, width // _WIDTH_STEP * _WIDTH_STEP)
+    width = width // _WIDTH_STEP * _WIDTH_STEP
+    return View(request.app.state.served, owner, sees_sql, (start, end), screen, width)
 
 
 # async: a dependency without `async` would cost a trip to a thread.
-async def public_view(request: Request, lake: LakeName = MAIN) -> View:
+async def public_view(request: Request) -> View:
     """A view without rows of people, for all."""
     visibility: Visibility = request.app.state.visibility
     if visibility.mode == "open":
-        return _view(request, lake, None)
-    return _view(request, lake, _NOBODY, user_of(request, visibility) in visibility.operators)
+        return _view(request, None)
+    return _view(request, _NOBODY, user_of(request, visibility) in visibility.operators)
 
 
-async def own_view(request: Request, lake: LakeName = MAIN) -> View:
+async def own_view(request: Request) -> View:
     """A view of the reader's own rows; of all rows for operators and where [visibility] is open."""
     visibility: Visibility = request.app.state.visibility
     if visibility.user_header not in request.headers and "authorization" in request.headers:
         # A token's rows are those of its owner, whatever others may see.
         token = _token(request, request.headers["authorization"])
         if token is not None and token.user is not None:
-            return _view(request, lake, visibility.owner(token.user), sees_sql=False)
-        raise AccessDenied(
+            return _view(request, visibility.owner(token.user), sees_sql=False)
+        raise IoweatherError(
             "A personal token is required.", hint="ioweather serve token create NAME --user USER", kind="TokenRefused"
         )
     if visibility.mode == "open":
-        return _view(request, lake, None)
+        return _view(request, None)
     user = user_of(request, visibility)
     if user is None:
-        raise AccessDenied(
-            "You can see only your own jobs on this server, and you are not signed in.", hint="Sign in at its proxy."
+        raise IoweatherError(
+            "You can see only your own jobs on this server, and you are not signed in.",
+            hint="Sign in at its proxy.",
+            kind="AccessDenied",
         )
     is_operator = user in visibility.operators
-    return _view(request, lake, None if is_operator else visibility.owner(user), is_operator)
+    return _view(request, None if is_operator else visibility.owner(user), is_operator)
 
 
-async def operator_view(request: Request, lake: LakeName = MAIN) -> View:
+async def operator_view(request: Request) -> View:
     """A view of all rows, for operators only."""
-    view = await own_view(request, lake)
+    view = await own_view(request)
     if view.owner is not None:
-        raise AccessDenied("This page is available only to facility operators.")
+        raise IoweatherError("This page is available only to facility operators.", kind="AccessDenied")
     return view
 
 
 def _token(request: Request, authorization: str) -> Token | None:
     """The token of a header `Authorization: Bearer`; None if it is not valid."""
     scheme, _, text = authorization[:_LONGEST_HEADER].partition(" ")
-    root = request.app.state.facilities.directory(MAIN)
+    root = request.app.state.served.directory
     return find_token(root, text.strip()) if scheme.lower() == "bearer" else None
 
 
@@ -184,7 +178,7 @@ def sender(
     """The token of a host that brings rows to the main lake."""
     found = _token(request, authorization)
     if found is None or found.user is not None:
-        raise AccessDenied(
+        raise IoweatherError(
             "A token known to this server is required.", hint="ioweather serve token create NAME", kind="TokenRefused"
         )
     return found
@@ -221,7 +215,7 @@ def check_declared(app: FastAPI, plain_paths: frozenset[str]) -> None:
 
 
 # Names in a query that are not parameters of a study.
-RESERVED: Final = frozenset({"lake", "format", "theme", "from", "to", "table", "heading"})
+RESERVED: Final = frozenset({"format", "from", "to", "table", "heading"})
 PeriodText = tuple[str, str]
 _TIME: Final = "ISO 8601 or @EPOCH. Times without a time zone use the facility's time zone."
 
@@ -279,7 +273,7 @@ def data_end_ns(view: View) -> int | None:
         return span[1] if span else None
 
     try:
-        return view.facilities.answered(view.name, ("end", view.key), look, _DATED, queued=False)
+        return view.served.answered(("end", view.key), look, _DATED, queued=False)
     except IoweatherError:
         return None
 
@@ -318,22 +312,24 @@ def address_time(moment_ns: int) -> str:
 _STATUS: Final[Mapping[type[IoweatherError], int]] = {
     errors.DataUnavailable: 404,
     errors.SourceError: 422,
-    errors.QueryRefused: 400,
     errors.UsageError: 400,
-    errors.AccessDenied: 403,
-    errors.Busy: 503,
     errors.LakeError: 503,
-    errors.FacilityError: 503,
     errors.IoweatherError: 500,
 }
-_STATUS_OF_KIND: Final = {"TokenRefused": 401, "SlowSender": 408}
+_STATUS_OF_KIND: Final = {
+    "AccessDenied": 403,
+    "Busy": 503,
+    "FacilityError": 503,
+    "QueueFull": 503,
+    "SlowSender": 408,
+    "TokenRefused": 401,
+}
 _MEANINGS: Final = {
     400: "The request is invalid or was refused.",
     401: "A token is needed.",
     403: "You do not have access to this.",
     404: "The data does not exist or is not sufficient.",
     408: "The request arrived too slowly.",
-    413: "The body is too large.",
     422: "The file cannot be read.",
     503: "The lake cannot be opened, or there are too many requests.",
 }

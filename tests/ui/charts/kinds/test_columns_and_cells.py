@@ -1,4 +1,4 @@
-"""Bars, boxes, histograms, heat maps, matrices, scatter plots, umami: what each does with its data."""
+"""Bars, boxes, histograms, heat maps, matrices, scatter plots: what each does with its data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ioweather.core.results import Chart, Reference, ResultColumn, ResultTable
-from ioweather.core.units import DAY_NS, NS
+from ioweather.core.units import NS
 from ioweather.ui.charts.render import draw, spec
 
 Rows = tuple[tuple[Any, ...], ...]
@@ -168,17 +168,3 @@ def test_points_without_a_place_are_counted() -> None:
     assert len(rows_of(drawn)) == 2
     assert "1 at or below zero" in drawn["title"]["subtitle"]
     assert "1 without a value" in drawn["title"]["subtitle"]
-
-
-def test_umami_marks_the_flagged_run() -> None:
-    columns = {"m": "text", "t": "time_ns", "v": "", "this": "", "q25": "", "q50": "", "q75": ""}
-    rows = tuple(("rate", i * DAY_NS, v, v == 9.0, 2.0, 3.0, 4.0) for i, v in enumerate((1.0, 2.0, 3.0, 4.0, 9.0)))
-    same = {c: c for c in ("this", "q25", "q50", "q75")}
-    row = made("umami", columns, rows, {"metric": "m", "x": "t", "y": "v", **same})
-    assert [run["k"] for run in row["data"]["values"]] == [
-        "lowest quarter", "middle half", "middle half", "middle half", "highest quarter",
-    ]  # fmt: skip
-    own, box = row["layer"][3], row["layer"][-1]
-    assert own["data"]["values"] == [{"x": 4 * 86_400_000, "y": 9}]
-    assert box["data"]["values"] == [{"q25": 2, "q50": 3, "q75": 4, "this": 9, "least": 1, "most": 9}]
-    assert box["encoding"]["x"]["value"] > row["width"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
@@ -16,17 +17,14 @@ from ioweather.core.results import ResultColumn, ResultTable
 from ioweather.core.tabular import as_text
 from ioweather.core.units import DAY_NS, NS, format_bytes, format_seconds, now_ns, unit_of_name
 from ioweather.diagnosis.file_systems import StorageOutcome
-from ioweather.diagnosis.list_jobs import RunOutcome, RunsOutcome
 from ioweather.ingestion.queue import waiting
 from ioweather.ui.web import shell
-from ioweather.ui.web.queries import SqlQuestion, inventory, run_sql
+from ioweather.ui.web.queries import JOB_ID, SqlQuestion, inventory, run_sql
 from ioweather.ui.web.shell import Html, Listed, Place
 from ioweather.ui.web.visible import OperatorView, OwnView, PublicView, View, data_end_ns, period_for
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
-_MOST_LOOKED_AT = 2000
 _MOST = 25
-_KINDS = (("user", "users"), ("project", "projects"), ("program", "programs"))
 _EXAMPLES = (
     ("Tables and columns", "SELECT table_name, column_name, data_type FROM information_schema.columns"),
     (
@@ -66,19 +64,15 @@ def sql(view: OperatorView, question: SqlQuestion) -> Html:
 
 @router.get("/fragments/agents")
 def agents(view: PublicView) -> Html:
-    """Agents of the main facility, the only one that this server measures."""
-    try:
-        directory = view.facilities.measured_directory(view.name)
-    except DataUnavailable as error:
-        return shell.failed(error)
-    moment = now_ns()
+    """Agents on this machine and on others."""
+    directory, moment = view.served.directory, now_ns()
     statuses = []
-    for spool in view.facilities.spools:
+    for spool in view.served.spools:
         try:
             statuses.append(read_status(spool))
         except DataUnavailable:
             continue
-    history = view.facilities.history(view.name)
+    history = view.served.history
     statuses = [status for status in statuses if not history.leaves_out(status, moment)]
     rows = [row for status in statuses for row in _agent_rows(status, "gone" if status.is_stale(moment) else "")]
     for status in remote_agents(directory, moment, statuses):
@@ -141,55 +135,31 @@ def lake(view: OwnView) -> str:
 
 @router.get("/search", response_model=None)
 def search(view: OwnView, q: Annotated[str, Query(max_length=200)] = "") -> Response:
-    """Redirect to the page of a single match, or list all matches."""
+    """Redirect to the page of a single match, list several, and search the jobs for other words."""
     words = q.strip()
     place = Place(view, "/search")
-    error, hits, runs = None, list[Hit](), list[RunOutcome]()
-    if words:
-        try:
-            runs = _runs(view, words)
-            hits = list(_hits(view, place, words, runs))
-        except DataUnavailable as missing:
-            error = missing
+    hits = list(_hits(view, place, words.lower())) if words else []
     exact = [hit for hit in hits if hit[1].lower() == words.lower()]
     if len(exact) == 1 or len(hits) == 1:
         return RedirectResponse((exact or hits)[0][2], 303)
-    tables = []
-    if hits:
-        addresses = {(name, kind): address for kind, name, address in hits}
-        rows = [(name, kind) for kind, name, _ in hits[:_MOST]]
-        tables.append(
-            Listed.of("Pages", "name; what it is", rows, links={"name": lambda row: addresses[row[0], row[1]]})
-        )
-    if runs:
-        title = f"{min(len(runs), _MOST)} of {len(runs)} matching runs"
-        tables.append(shell.runs_table(place, runs[:_MOST], title))
-    return shell.page("search.html", view, "/search", "Search", sought=q, tables=tables, error=error)
+    if words and not hits:
+        return RedirectResponse(place.link("/jobs", q=words), 303)
+    addresses = {(name, kind): address for kind, name, address in hits}
+    rows = [(name, kind) for kind, name, _ in hits[:_MOST]]
+    links = {"name": lambda row: addresses[row[0], row[1]]}
+    listed = Listed.of("Pages", "name; what it is", rows, links=links)
+    return shell.page("search.html", view, "/search", "Search", sought=q, listed=listed)
 
 
-def _runs(view: View, words: str) -> list[RunOutcome]:
-    """Runs that match the words; none without data."""
-    try:
-        result = view.ask("runs", {"words": words, "most": _MOST_LOOKED_AT}).result
-    except DataUnavailable:
-        return []
-    return list(result.runs) if isinstance(result, RunsOutcome) else []
-
-
-def _hits(view: View, place: Place, words: str, runs: Sequence[RunOutcome]) -> Iterator[Hit]:
-    """Everything with a page whose name contains the words."""
-    lowered = words.lower()
-    if any(str(run.job_id) == words for run in runs):
+def _hits(view: View, place: Place, words: str) -> Iterator[Hit]:
+    """A job id, and everything else with a page whose name contains the words."""
+    if re.fullmatch(JOB_ID, words):
         yield "job", words, place.to("jobs", words)
-    for field, folder in _KINDS:
-        for name in sorted({str(getattr(run, field)) for run in runs if getattr(run, field)}):
-            if lowered in name.lower():
-                yield field, name, place.to(folder, name)
     for kind, name in _places(view):
-        if lowered in name.lower():
+        if words in name.lower():
             yield kind, name, place.to("filesystems" if kind == "file system" else "components", name)
     for entry in exhibits():
-        if lowered in entry.id.lower() or lowered in entry.title.lower():
+        if words in entry.id.lower() or words in entry.title.lower():
             yield f"exhibit: {entry.title}", entry.id, place.link(f"/exhibits/{entry.id}")
 
 
@@ -210,12 +180,6 @@ def _places(view: View) -> Sequence[tuple[str, str]]:
         return list(dict.fromkeys(found))
 
     try:
-        return view.facilities.answered(view.name, "places", look, ("series", "components"), queued=False)
+        return view.served.answered("places", look, ("series", "components"), queued=False)
     except IoweatherError:
         return []
-
-
-@router.get("/api", response_model=None)
-def former_api_page(_: PublicView) -> RedirectResponse:
-    """The list of addresses is the specification."""
-    return RedirectResponse("/api/v1/openapi.json", 307)

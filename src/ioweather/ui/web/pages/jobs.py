@@ -208,37 +208,9 @@ def _pictures(view: View, reason: Answer, facts: Answer) -> Iterator[tuple[str, 
         chart = charts[1] if sick and wrote_more and len(charts) > 1 else charts[0]
         marked = replace(chart, title="", references=(run, *chart.references))
         yield title, shell.figure(marked, "cause", drawn)
-    effect = _effect(reason, verdict)
+    effect = next((c for e in reason.exhibits if e.id == "why.similar_runs" for c in e.charts), None)
     if effect is not None:
         yield f"The effect: this run among {verdict.n} similar runs", shell.figure(effect, "effect", drawn)
-
-
-def _effect(reason: Answer, verdict: WhyOutcome) -> Chart | None:
-    """I/O time of this run and of similar ones, by start."""
-    found = next((c for e in reason.exhibits for c in e.charts if c.kind == "umami"), None)
-    if found is None:
-        return None
-    table = found.table
-    names = (table.columns[0].name, "time", "value", "this")
-    columns = zip(*(table.column(name) for name in names), strict=True)
-    rows = [
-        (time, "this run" if is_this else "similar runs", value)
-        for metric, time, value, is_this in columns
-        if str(metric).startswith("I/O time")
-    ]
-    if not rows:
-        return None
-    rows.sort(key=lambda row: row[1] == "this run")
-    effect = ResultTable.of("effect", "time: start [time_ns]; run [text]; seconds: I/O time [seconds]", rows)
-    usual = verdict.seconds.usual
-    lines = (Reference("y", usual.value, "usual"),) if usual is not None and usual.value is not None else ()
-    return Chart.of("scatter", effect, "x=time y=seconds series=run", references=lines)
-
-
-@router.get("/jobs/{job_id}/file", response_model=None)
-def former_file_page(view: PublicView, job_id: str, cluster: Cluster = "") -> RedirectResponse:
-    """Redirect the former pages of files; `ioweather job ID --file GLOB` shows one."""
-    return RedirectResponse(Place(view).to("jobs", job_id, cluster=cluster), 307)
 
 
 def _entity(view: View, kind: str, name: str, *more: tuple[str, str, str]) -> Html:

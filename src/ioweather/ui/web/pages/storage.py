@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query
-from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
-from ioweather.core.contracts import ALL_TIME
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.results import Answer, Block, Fact, FactGroup, Item, Items, ResultTable
 from ioweather.core.units import NS, format_bytes, format_seconds, format_time_ns, format_value, now_ns, parse_size
@@ -26,6 +24,7 @@ from ioweather.job_io.outcomes import WhoOutcome
 from ioweather.planning.forecast_model import ForecastOutcome
 from ioweather.ui.charts.page import block_html
 from ioweather.ui.web import shell
+from ioweather.ui.web.served_lake import is_wrong
 from ioweather.ui.web.shell import CHART_PX, MAIN_SHARE, PANEL_PX, Html, Listed, Place
 from ioweather.ui.web.visible import RANGE_NS, OwnView, PublicView, View, data_end_ns, period_for
 
@@ -52,6 +51,12 @@ _NOTHING = Markup('<p class="quiet">{}</p>')
 
 @router.get("/")
 def overview_page(view: PublicView) -> Html:
+    """Return the *Overview*. While `ioweather up` waits for its first rows, the last response times, every 2 s."""
+    served = view.served
+    if served.first_page is not None and not served.has_rows:
+        response = shell.page("first_page.html", view, "/", "Overview", ranged=False, **served.first_page())
+        response.headers["refresh"] = "2"
+        return response
     return shell.page("overview.html", view, "/", "Overview", default_ns=RANGE_NS)
 
 
@@ -102,11 +107,11 @@ def _moment_of(view: View, storage: StorageOutcome) -> str:
 def weather(view: PublicView) -> Html:
     """What agents measure now, in one line; the *Now* page has the details."""
     try:
-        found = view.facilities.now(view.name)
+        found = view.served.now()
     except IoweatherError:
         return Html("")
-    state = "wrong" if found.wrong else "fine"
-    return Html(shell.part("weather.html", text=found.answer.headline, state=state, place=Place(view, "/")))
+    state = "wrong" if is_wrong(found) else "fine"
+    return Html(shell.part("weather.html", text=found.headline, state=state, place=Place(view, "/")))
 
 
 @router.get("/fragments/filesystems")
@@ -188,12 +193,12 @@ def now_page(view: PublicView) -> Html:
 @router.get("/fragments/now")
 def now(view: PublicView) -> Html:
     try:
-        found = view.facilities.now(view.name)
+        found = view.served.now()
     except IoweatherError as error:
         elsewhere = Markup('<p>For server reports, see the <a href="{}">overview</a>.</p>')
         return Html(shell.problem(error, "How slow storage is now") + elsewhere.format(Place(view).link("/")))
-    state = "wrong" if found.wrong else "fine"
-    return Html(Markup('<div class="{}">{}</div>').format(state, shell.answer_part(found.answer, view.drawn())))
+    state = "wrong" if is_wrong(found) else "fine"
+    return Html(Markup('<div class="{}">{}</div>').format(state, shell.answer_part(found, view.drawn())))
 
 
 @router.get("/fragments/forecast")
@@ -297,7 +302,7 @@ def transfer(
         raise UsageError(str(error), hint="Specify a size such as 64GiB or 1TB.") from None
     asked, answers = {"size": str(amount), "op": op}, []
     with suppress(DataUnavailable):  # it needs more samples than a prediction
-        answers.append(view.ask("stripe", asked))
+        answers.append(view.ask("predict", {**asked, "stripe": "true"}))
     return shell.answers_part([*answers, view.ask("predict", asked)], view)
 
 
@@ -400,20 +405,12 @@ def events_page(view: PublicView, kind: str = "") -> Html:
 @router.get("/fragments/events")
 def events(view: PublicView, kind: str | None = None) -> Html:
     try:
-        found = view.events(kind or None, period_for(view))
+        found = view.served.events(kind or None, period_for(view))
     except IoweatherError as error:
         return shell.failed(error)
     notes = [f"{len(found) - _MOST_EVENTS:,} older events are not shown."] if len(found) > _MOST_EVENTS else []
     title = f"{min(_MOST_EVENTS, len(found)):,} of {len(found):,} events, the newest first"
     return Html(shell.tables_part(shell.events_table(Place(view), found[:_MOST_EVENTS], title), notes=notes))
-
-
-@router.get("/events/{event_id}", response_model=None)
-def former_event(view: PublicView, event_id: str) -> RedirectResponse:
-    """Redirect the former pages of events to the overview at the time of the event."""
-    found = [each for each in view.events(None, ALL_TIME) if each.event_id == event_id]
-    place = Place(view)
-    return RedirectResponse(shell.event_address(place, found[0]) if found else place.link("/events"), 307)
 
 
 @router.get("/who")

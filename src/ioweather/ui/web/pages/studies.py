@@ -92,8 +92,7 @@ def exhibit(
 
     links = [(form.upper(), address(format=form), form) for form in ("json", "csv")]
     if made.charts:
-        pictures = [(form.upper(), address(format=form), form) for form in ("svg", "png")]
-        links = [*pictures, ("SVG dark", address(format="svg", theme="dark"), "svg"), *links]
+        links = [(form.upper(), address(format=form), form) for form in ("svg", "png")] + links
     here = place.link(f"/exhibits/{made.id}", **params)
     return section + shell.part("downloads.html", id=made.id, links=links, here=here)
 

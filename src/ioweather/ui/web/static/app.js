@@ -87,7 +87,6 @@ document.addEventListener("click", (event) => {
   if (place) { event.preventDefault(); fill(place, link.href); }
 });
 
-document.addEventListener("change", (event) => { if (event.target.dataset.submit !== undefined) event.target.form.submit(); });
 
 // Another range of time without leaving the page: its parts stay until the server has those of the new range.
 export async function visit(address) {

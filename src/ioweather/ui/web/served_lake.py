@@ -1,4 +1,4 @@
-"""The lakes that a server shows, by name, and what is cached about them."""
+"""The lake that a server shows, and what is cached about it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ioweather.core.contracts import Period
-from ioweather.core.errors import Busy, DataUnavailable, LakeError
+from ioweather.core.errors import DataUnavailable, IoweatherError, LakeError
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.tables import TABLES
 from ioweather.core.units import local_zone
@@ -25,7 +25,6 @@ from ioweather.lake.caches import version_mark
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import make_exhibits, study_of
 from ioweather.topics.source import SharedResults, ask
-from ioweather.ui.web import MAIN
 
 T = TypeVar("T")
 _LOG = logging.getLogger("ioweather.web")
@@ -85,23 +84,18 @@ class Refreshed(Generic[T]):
             self._thread = None
 
 
-class Weather(NamedTuple):
-    """What agents measure now; `wrong`: something is."""
-
-    answer: Answer
-    wrong: bool
-
-
 @dataclass
-class Facilities:
-    """The lakes of a server by name, and cached results about them. A directory need not exist yet; `spools` are those
-    of agents that measure the main facility."""
+class ServedLake:
+    """The lake of a server, and cached results about it. The directory need not exist yet; `spools` are those of agents
+    that measure the facility."""
 
-    lakes: Mapping[str, Path]
+    directory: Path
     spools: Sequence[Path] = ()
+    first_page: Callable[[], Mapping[str, Any]] | None = None  # values of the page until the lake has rows
+    beside: tuple[str, str] | None = None  # name and address of another dashboard
     is_stopping: bool = False
     _guard: threading.Lock = field(default_factory=threading.Lock)
-    _studies: dict[tuple[str, str], threading.Lock] = field(default_factory=dict)
+    _studies: dict[str, threading.Lock] = field(default_factory=dict)
     _answers: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict)
     _answers_bytes: int = 0
     _making: dict[Hashable, threading.Lock] = field(default_factory=dict)
@@ -111,21 +105,13 @@ class Facilities:
         self._history = Refreshed(self._read_history, _HISTORY_SECONDS)
         self._now = Refreshed(self._read_now, _NOW_SECONDS, old_seconds=_OLD_SECONDS)
 
-    def directory(self, name: str) -> Path:
-        """The directory of a lake; raises DataUnavailable for an unknown name."""
-        if name not in self.lakes:
-            raise DataUnavailable(
-                f"Facility {name!r} does not exist here.", hint=f"There are: {', '.join(self.lakes)}."
-            )
-        return self.lakes[name]
-
-    def lake(self, name: str) -> Lake:
-        """The lake of this name, with caches that requests share."""
-        directory = self.directory(name)
+    @property
+    def lake(self) -> Lake:
+        """The lake; raises DataUnavailable where there is none yet."""
         try:
-            layout.check_version(directory)
+            layout.check_version(self.directory)
         except LakeError as error:
-            if directory.exists() and any(directory.iterdir()):
+            if self.directory.exists() and any(self.directory.iterdir()):
                 raise
             raise DataUnavailable(
                 "No data yet.",
@@ -134,68 +120,65 @@ class Facilities:
                     "`ioweather demo`."
                 ),
             ) from error
-        return Lake(directory)
+        return Lake(self.directory)
 
-    def title(self, name: str) -> str:
-        """The name of the facility as people read it."""
+    @property
+    def title(self) -> str:
+        """The name of the facility as people read it; empty where it is not known."""
         try:
-            facility = self.lake(name).facility
+            return self.lake.facility.name
         except (DataUnavailable, LakeError):
-            return "demonstration (simulated)" if name == "demo" else name
-        return facility.name if name == MAIN or facility.simulated else f"{facility.name} ({name})"
+            return ""
 
-    def exhibit(self, lake: Lake, name: str, exhibit_id: str, params: Mapping[str, str], period: Period) -> Exhibit:
+    @property
+    def has_rows(self) -> bool:
+        with self.lake.snapshot() as snapshot:
+            return bool(snapshot.filled(("responses", "series", "applications", "jobs")))
+
+    def exhibit(self, lake: Lake, exhibit_id: str, params: Mapping[str, str], period: Period) -> Exhibit:
         """A study makes and caches all its exhibits at once: other requests of a page wait for the first."""
         with self._guard:
-            study = self._studies.setdefault((name, study_of(exhibit_id).name), threading.Lock())
+            study = self._studies.setdefault(study_of(exhibit_id).name, threading.Lock())
         with study:
             return make_exhibits(lake, [exhibit_id], params=params, period_ns=period)[0]
 
-    def measured_directory(self, name: str) -> Path:
-        """The directory of a facility that is measured now; only the main one is."""
-        directory = self.directory(name)
-        if name != MAIN:
-            raise DataUnavailable("This facility has no live measurements.", hint="Its history is on the other pages.")
-        return directory
-
-    def now(self, name: str) -> Weather:
+    def now(self) -> Answer:
         """The weather, the same for all requests within a second."""
-        self.measured_directory(name)
         found = self._now.get()
         assert found is not None, "the first request waits for it"
         return found
 
-    def _read_now(self) -> Weather:
+    def _read_now(self) -> Answer:
         """Rows come to the lake every few minutes; the agents' status is as of now."""
-        directory = self.lakes[MAIN]
-        shared: SharedResults = {recent_history: self.history(MAIN)}
-        answer = ask("now", directory, {"spool": self.own_spools(MAIN)}, shared=shared)
-        return Weather(answer, isinstance(answer.result, NowOutcome) and answer.result.wrong)
+        shared: SharedResults = {recent_history: self.history}
+        return ask("now", self.directory, {"spool": self.own_spools}, shared=shared)
 
-    def history(self, name: str) -> History:
+    @property
+    def history(self) -> History:
         """What the lake adds to the status of agents; renewed every few minutes."""
-        found = self._history.get() if layout.is_lake(self.measured_directory(name)) else None
+        found = self._history.get() if layout.is_lake(self.directory) else None
         return found or History()
 
     def _read_history(self) -> History:
-        with self.lake(MAIN).snapshot() as snapshot:
+        with self.lake.snapshot() as snapshot:
             return read_history(snapshot)
 
-    def own_spools(self, name: str) -> Sequence[Path]:
+    @property
+    def own_spools(self) -> Sequence[Path]:
         """The spools of this server; without any, an empty place rather than the default spool of this machine."""
-        return self.spools or (self.directory(name) / "no-spool",)
+        return self.spools or (self.directory / "no-spool",)
 
-    def events(self, name: str, kind: str | None, period: Period) -> Sequence[EventOutcome]:
+    def events(self, kind: str | None, period: Period) -> Sequence[EventOutcome]:
         """Events of a kind in a period, the newest first; cached."""
 
         def make() -> Sequence[EventOutcome]:
-            answer = ask("events", self.lake(name), {"kind": kind}, period_ns=period)
+            answer = ask("events", self.lake, {"kind": kind}, period_ns=period)
             return answer.result.events if isinstance(answer.result, EventsOutcome) else ()
 
-        return self.answered(name, ("events", kind, period), make, ("events",), queued=False)
+        return self.answered(("events", kind, period), make, ("events",), queued=False)
 
     def answered(
-        self, name: str, key: Hashable, make: Callable[[], T], tables: Collection[str] = TABLES, *, queued: bool = True
+        self, key: Hashable, make: Callable[[], T], tables: Collection[str] = TABLES, *, queued: bool = True
     ) -> T:
         """A cached result of `make`, valid until one of the tables changes. `key` is everything else it depends on,
         but for the zone of times in sentences.
@@ -203,7 +186,7 @@ class Facilities:
         Concurrent callers wait for one computation. Of the `queued` ones few run at a time; a quick lookup, or one
         that is made inside a queued computation, does not queue.
         """
-        full = (version_mark(self.directory(name), tables), name, key, local_zone())
+        full = (version_mark(self.directory, tables), key, local_zone())
         with self._guard:
             making = self._making.setdefault(full, threading.Lock())
         with self._hold(making):
@@ -230,10 +213,10 @@ class Facilities:
         while not lock.acquire(timeout=_LOOK_SECONDS):
             if self.is_stopping or time.monotonic() > until:
                 why = "The server is stopping." if self.is_stopping else "Too many requests."
-                raise Busy(why, hint="Try again in a few seconds.")
+                raise IoweatherError(why, hint="Try again in a few seconds.", kind="Busy")
         try:
             if self.is_stopping:
-                raise Busy("The server is stopping.", hint="Try again in a few seconds.")
+                raise IoweatherError("The server is stopping.", hint="Try again in a few seconds.", kind="Busy")
             yield
         finally:
             lock.release()
@@ -241,6 +224,11 @@ class Facilities:
     def stop(self) -> None:
         """Refuse waiting requests, so that only running computations delay the end of the server."""
         self.is_stopping = True
+
+
+def is_wrong(now: Answer) -> bool:
+    """Whether the answer of `now` finds something wrong."""
+    return isinstance(now.result, NowOutcome) and now.result.wrong
 
 
 def _cached_bytes(value: object) -> int:
