@@ -212,7 +212,7 @@ def _list_unseen(sources: set[str], sampled: int) -> Iterator[str]:
         yield "stalled servers with fast devices (no probes on single targets)"
     if sampled < LEAST_REPORTING:
         yield "silent targets (fewer than three report)"
-    yield "targets stuck at a limit without longer waits"
+    yield "targets stuck at a limit whose requests do not wait longer"
     if not sources & _BY_METADATA:
         yield "slow metadata servers (needs metadata counters and probes)"
     if not sources & _BY_TARGET:
