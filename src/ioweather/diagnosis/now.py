@@ -152,7 +152,7 @@ def run(source: DataSource, params: Params) -> Answer:
     caveats = [f"The agent on {name} has stopped; its last measurements are shown." for name in stale]
     if history.usual:
         usual = history.facility.baseline_text.replace("the whole period", "the last four weeks")
-        caveats.append(f"Baseline: {usual}, from roll-ups, accurate to {RELATIVE_ERROR:.0%}.")
+        caveats.append(f"Baseline: the median of {usual}, accurate to {RELATIVE_ERROR:.0%}.")
     good, missed = sum(o.count for o in outcomes), sum(o.missed for o in outcomes)
     failed = sum(sum(o.errors.values()) for o in outcomes)
     excluded = {k: n for k, n in (("missed_ticks", missed), ("failed", failed)) if n}

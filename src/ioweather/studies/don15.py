@@ -428,7 +428,7 @@ def _tail_shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tupl
     share = float(np.mean([row[7] for row in rows]))
     text = (
         f"On average {format_ratio(value)} of requests belong to the tail. {format_ratio(share)} are beyond mean + 2 "
-        f"sd; for a Normal, this is {format_ratio(_NORMAL_SHARE)}."
+        f"sd; a Normal would have {format_ratio(_NORMAL_SHARE)}."
     )
     yield Finding(text, name="normal_share"), caveats
     yield (

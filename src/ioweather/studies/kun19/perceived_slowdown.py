@@ -129,7 +129,7 @@ def expected_note(facility: Facility) -> str:
     """Return the sentence that says what is expected."""
     return (
         f"Slowdown is relative to the median of all operations of the same kind on the same file system over "
-        f"{facility.baseline_text} (at least {LEAST_BASELINE}). Values below 1 are faster than usual."
+        f"{facility.baseline_text} (at least {LEAST_BASELINE} operations). Values below 1 are faster than usual."
     )
 
 
@@ -217,7 +217,7 @@ def _variation_of_kinds(every: Sequence[OperationSeries]) -> Estimate:
         scaled = np.where(there, medians / np.nanmedian(medians), 0.0)
         sums[series.op in _METADATA].append(np.stack([there, scaled, scaled**2], axis=1).astype(np.float64))
     if not sums[True] or not sums[False]:
-        return plain(name, None, "factor", method="one of the two has no data")
+        return plain(name, None, "factor", method="no metadata operations, or no reads and writes")
 
     def variation(each: Floats) -> Floats:
         return np.asarray(np.sqrt((variation_from_sums(each[..., 0], each[..., 1], each[..., 2]) ** 2).mean(axis=-1)))

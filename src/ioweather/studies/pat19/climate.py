@@ -92,8 +92,8 @@ MODEST = 0.75  # pat19: "max CPU utilization is lower than 75%"
 METADATA = ("open_ops", "close_ops")
 KINDS = ("open", "close")
 _CLOSES = (
-    "The client closes files that are still open when their process ends. A repeated open of an open file may count "
-    "without its own close. The share of opens without a close is not corrected for either."
+    "The client closes files that are still open when their process ends. A second open of an open file may "
+    "have no close of its own. The share of opens without a close is not corrected for these two effects."
 )
 
 
