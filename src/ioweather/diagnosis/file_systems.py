@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ioweather.core.choices import TRAFFIC
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Ints
@@ -131,10 +132,10 @@ def run(source: DataSource, params: Params) -> Answer:
             stretches.append((low, high, [event]))
     stretches.sort(key=lambda stretch: -max(e.strength_ratio or 0.0 for e in stretch[2]))
     marked = sorted(stretches[:_MOST_SHADED], key=lambda stretch: stretch[0])
-    shaded = tuple(_shaded(low, high, together) for low, high, together in marked)
+    shaded = tuple(_shaded(low, high, together, loads) for low, high, together in marked)
     if loads.measured:
         fills = [fill for fill in fills if loads.where in (fill.component, loads.servers.get(fill.component))]
-        facts, exhibits = _component_facts(loads, fills), _component_exhibits(loads, shaded)
+        facts, exhibits = _component_facts(loads, fills), _component_exhibits(loads, shaded, events)
     else:
         facts = tuple(_state_facts(state, fills) for state in states)
         exhibits = tuple(_filesystem_exhibits(loads, components, facility, shaded))
@@ -271,10 +272,15 @@ def _component_states(traffic: Traffic, loads: Loads, fills: Sequence[FillLevel]
         )
 
 
-def _shaded(start_ns: int, end_ns: int, events: Sequence[EventOutcome]) -> Reference:
-    """The time of overlapping events, named by the component (or label) of the most serious."""
+def _shaded(start_ns: int, end_ns: int, events: Sequence[EventOutcome], loads: Loads) -> Reference:
+    """The time of overlapping events, named by the component of the most serious, else by what happened; in charts of
+    one component by what was wrong with it."""
     first = min(events, key=lambda e: (_SHADED.index(e.kind), -(e.strength_ratio or 0.0)))
-    name = (first.component or first.label) + (f" and {len(events) - 1} more" if len(events) > 1 else "")
+    name = (first.component or first.label).removeprefix(f"{first.filesystem.partition(' ')[0]}-")
+    if first.component == loads.where:
+        name = without_name(first.label, first.component).removeprefix("was ")
+        name = name.partition(" while ")[0].partition(" (")[0]
+    name += f" and {len(events) - 1} more" if len(events) > 1 else ""
     return Reference("x", start_ns, name, end_ns, "bad" if first.kind in _PROBLEMS else "")
 
 
@@ -447,18 +453,34 @@ def _component_facts(loads: Loads, fills: Sequence[FillLevel]) -> tuple[FactGrou
     return (FactGroup("component", f"{loads.where}, on average", tuple(facts)),)
 
 
-def _component_exhibits(loads: Loads, shaded: tuple[Reference, ...]) -> tuple[Exhibit, ...]:
+def _normal_maximum(loads: Loads, events: Sequence[EventOutcome]) -> dict[str, Reference]:
+    """A line at the rate that a target reached before it was stuck at a limit, by the metric that shows the limit."""
+    tops: dict[str, float] = {}
+    for event in [e for e in events if e.component == loads.where and "normal maximum" in e.label][:1]:
+        for line in loads.measured:
+            ends = line.start_ns + loads.step_ns
+            own = line.own[(line.start_ns >= event.start_ns) & (ends <= (event.end_ns or loads.end_ns))]
+            if line.metric in TRAFFIC and np.isfinite(own).any():
+                tops[line.metric] = float(np.nanmax(own)) * (event.strength_ratio or 1.0)
+    metric = max(tops, key=lambda name: tops[name], default="")
+    return {metric: Reference("y", tops[metric], "normal maximum")} if metric else {}
+
+
+def _component_exhibits(
+    loads: Loads, shaded: tuple[Reference, ...], events: Sequence[EventOutcome]
+) -> tuple[Exhibit, ...]:
     """A time line for each metric of a server or target, beside its peers."""
-    made = []
+    made, ceiling = [], _normal_maximum(loads, events)
     for line in loads.measured:
-        names = {loads.where: line.own}
-        names |= {f"median of {loads.peers} peers": line.others} if loads.peers else {}
+        peers = {f"highest of {loads.peers} peers": line.highest, f"median of {loads.peers} peers": line.others}
+        names = (peers if loads.peers else {}) | {loads.where: line.own}
         rows = tuple(row for name, values in names.items() for row in _line_rows(line.start_ns, name, values))
         label = _metric_label(line.metric)
         title = label[:1].upper() + label[1:]
         value = ResultColumn("value", label, _unit(line))
+        references = (*shaded, ceiling[line.metric]) if line.metric in ceiling else shaded
         table = ResultTable(line.metric, (_TIME, ResultColumn("what", "", "text"), value), rows)
-        chart = Chart.of("timeline", table, "x=start_ns y=value series=what", references=shaded)
+        chart = Chart.of("timeline", table, "x=start_ns y=value series=what", references=references)
         made.append(Exhibit(f"storage.{line.metric}", title, charts=(chart,)))
     return tuple(made)
 
