@@ -37,8 +37,9 @@ from ioweather.core.frames import Floats, Frame, Matrix, Text
 from ioweather.core.results import Exhibit
 from ioweather.core.tables import TABLES, concat
 from ioweather.core.units import DAY_NS, GIB, MINUTE_NS, datetime_to_ns
+from ioweather.lake.database import connection
+from ioweather.lake.inventory import write_seal
 from ioweather.lake.lake import open_lake
-from ioweather.lake.maintenance import write_seal_of_day
 from ioweather.stats.system_grid import local_clock
 from ioweather.topics.analyse import make_exhibits
 from ioweather.topics.catalogue import STUDIES
@@ -309,8 +310,10 @@ def build_lake(path: Path, days: int, targets: int = TARGETS) -> None:
         before = made
         print(f"\r  day {day + 1} of {days}", end="", flush=True)
     print()
-    for utc, files in lake.pinned()["series"].days().items():
-        write_seal_of_day(path, TABLES["series"], utc, files)
+    pinned = lake.pinned()["series"]
+    with connection() as con:
+        for utc, files in pinned.days().items():
+            write_seal(con, path, pinned._replace(uris=tuple(files)), utc)
 
 
 def timed(path: Path, *, use_cache: bool, ids: Sequence[str] = ()) -> tuple[list[Exhibit], float]:

@@ -21,7 +21,8 @@ import numpy as np
 from ioweather.core.contracts import ReadContext
 from ioweather.core.units import zone_named
 from ioweather.ingestion.mappings import read_select_text, read_selected
-from ioweather.stats.dependence import Association, associate, pearson, spearman
+from ioweather.stats.dependence import pearson, spearman
+from ioweather.studies.mad17.coefficients import Association, associate
 
 LEAST_JOBS = 30
 SHOWN = 6

@@ -30,7 +30,7 @@ from ioweather.planning.forecast_model import (
     with_local_clock,
     without_maintenance,
 )
-from ioweather.stats.forecast import rolling_forecasts, rolling_intervals
+from ioweather.planning.rolling_forecast import rolling_forecasts, rolling_intervals
 from ioweather.stats.system_grid import facility_zone
 
 RHO, WAVE, LEVEL, DAYS, PER_DAY = 0.97, 0.8, 6.0, 84, 288

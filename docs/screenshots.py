@@ -46,8 +46,6 @@ MORE_VIEWS = (
     "/search?q=nobody",
     "/sql?q=SELECT+*+FROM+jobs+LIMIT+5",
     "/nothing",
-    "/?lake=empty",
-    "/climate?lake=empty",
 )
 _REACHED = f"""[...document.querySelectorAll('[data-fragment]')].filter(
   part => part.getBoundingClientRect().top + scrollY < {TALLEST_PX}).every(part => part.dataset.filled)"""
@@ -113,7 +111,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="ioweather-screens-") as made, sync_playwright() as driver:
         lake = options.lake or make_demo(Path(made) / "lake").lake
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-        with running(create_app(lake, others={"empty": Path(made) / "none"}), bind("127.0.0.1", 0)) as where:
+        with running(create_app(lake), bind("127.0.0.1", 0)) as where:
             count = take(browser, where.rstrip("/"), options.directory)
         browser.close()
     print(f"{count} pictures in {options.directory}")

@@ -204,11 +204,10 @@ def probes(seed: int, pattern: str) -> Iterator[Exhibit]:
             start_ns=starts, host=host.tolist(), target="/work/p", op=op, request_bytes=1 << 20, mode="nocache",
             duration_ns=np.round(seconds * NS).astype(np.int64), system="mount:/work/p", status="ok", rows=n,
         ))  # fmt: skip
-    data = PlantedSource({"response_rollups": roll_up(concat(frames), HOUR_NS), "responses": concat(frames)})
+    data = PlantedSource({"response_rollups": roll_up(concat(frames), 10 * MINUTE_NS), "responses": concat(frames)})
     site = Facility(filesystems=(_FileSystem("work", mounts=("/work",)),))
-    lengths = {"interval": 4 * HOUR_NS, "short_interval": HOUR_NS}
-    yield from run_study(perceived_slowdown.STUDY, data, site, {"interval": 4 * HOUR_NS, "threshold": 2.0})
-    yield from run_study(perceived_slowdown.TWO_LENGTHS, data, site, lengths)
+    yield from run_study(perceived_slowdown.STUDY, data, site, {"threshold": 2.0})
+    yield from run_study(perceived_slowdown.TWO_LENGTHS, data, site)
     yield from run_study(probing.STUDY, data, site, {"window": 10 * MINUTE_NS, "bands_window": DAY_NS, "last_ns": 0})
 
 

@@ -9,7 +9,7 @@ import gzip
 import json
 import struct
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from lmt_files import lmt_tables, write_h5lmt, write_sqlite, write_tts
 
 from darshan_logs import LogParts
 from iostat_sample import write_sample
+from ioweather.readers.darshan.format import FIXED, LUSTRE_COMPONENT, LUSTRE_V1
 
 T0 = 1_710_000_000  # 2024-03-09 16:00:00 UTC
 
@@ -458,6 +459,30 @@ def _darshan() -> list[Seed]:
     return [Seed("darshan", log) for log in logs]
 
 
+def _darshan_texts() -> list[Seed]:
+    """Records, as darshan-parser prints them."""
+    head = (
+        f"# darshan log version: 3.41\n# exe: ./a\n# uid: 5\n# jobid: 7\n# start_time: {T0}\n# end_time: {T0 + 9}\n"
+        "# nprocs: 2\n# run time: 9.1\n# STDIO module: 9 bytes (compressed), ver=2\n# mount entry:\t/\text4\n"
+    )
+    names = FIXED["STDIO", 2]
+    counters = [*((name, "1") for name in names.counters), *((name, "0.500000") for name in names.fcounters)]
+    records = "".join(f"STDIO\t1\t11\t{name}\t{value}\t/a\t/\text4\n" for name, value in counters)
+    lists = [
+        _darshan_list("LUSTRE", [*((name, 1) for name in LUSTRE_V1), ("LUSTRE_OST_ID_0", 3), ("LUSTRE_OST_ID_1", 4)])
+    ]
+    parts = [(name.replace("COMP_", f"COMP{part}_"), 1) for part in (1, 2) for name in LUSTRE_COMPONENT]
+    words = [("LUSTRE_COMP1_POOL_NAME", "flash"), ("LUSTRE_COMP1_FLAGS", "init"), ("LUSTRE_COMP1_OST_ID_0", 3)]
+    lists.append(_darshan_list("LUSTRE", [("LUSTRE_NUM_COMPONENTS", 2), *parts, *words]))
+    bins = [(f"HEATMAP_{verb}_BIN_{number}", 7) for verb in ("READ", "WRITE") for number in range(3)]
+    lists.append(_darshan_list("HEATMAP", [("HEATMAP_F_BIN_WIDTH_SECONDS", 0.1), *bins]))
+    return [Seed("text", (head + body).encode()) for body in (records, *lists)]
+
+
+def _darshan_list(module: str, counters: Iterable[tuple[str, object]]) -> str:
+    return "".join(f"{module}\t-1\t11\t{name}\t{value}\t/a\t/\tlustre\n" for name, value in counters)
+
+
 def _made(suffix: str, kind: str, *writers: Callable[[Path], object]) -> list[Seed]:
     """What the writers put into a file of their own."""
     seeds = []
@@ -563,7 +588,7 @@ def _mapped_parquet() -> list[Seed]:
 
 SEEDS: dict[str, Callable[[], list[Seed]]] = {
     "collectl": _collectl, "darshan": _darshan,
-    "diskstats": _diskstats,
+    "darshan_text": _darshan_texts, "diskstats": _diskstats,
     "find": _find,
     "h5lmt": _h5lmt, "io500": _io500, "ior": _ior, "iostat": _iostat, "lmt": _lmt,
     "lsf": _lsf, "lustre": _lustre, "mapped_csv": _mapped_csv, "mapped_parquet": _mapped_parquet, "mdtest": _mdtest,
@@ -572,7 +597,7 @@ SEEDS: dict[str, Callable[[], list[Seed]]] = {
     "prometheus": _prometheus,
 }  # fmt: skip
 # Seeds that are damaged apart, and the source that reads them.
-_READERS = {"mapped_csv": "mapped", "mapped_parquet": "mapped"}
+_READERS = {"darshan_text": "darshan", "mapped_csv": "mapped", "mapped_parquet": "mapped"}
 _KINDS = {"darshan": "darshan", "h5lmt": "hdf5", "tts": "hdf5", "lmt": "sqlite"}
 _MOST_BYTES, _MOST_FILES = 16 << 10, 8
 
@@ -602,6 +627,8 @@ def _real(source: str, folder: Path | None) -> Iterator[Seed]:
                 chosen = choose_source(data, path).name
             except SourceError:
                 continue
+            if chosen == "darshan" and data.startswith(b"#"):
+                chosen = "darshan_text"
             if chosen == source:
                 found += 1
                 kind = _KINDS.get(source) or ("json" if data.lstrip().startswith(b"{") else "text")

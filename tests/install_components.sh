@@ -14,6 +14,9 @@ need prometheus prometheus
 need fusermount3 fuse3
 need chromium chromium
 need nginx nginx-light
+need mfsmaster moosefs-master
+need mfschunkserver moosefs-chunkserver
+need mfsmount moosefs-client
 need glusterd glusterfs-server
 need glusterfs glusterfs-client
 need systemd-sysusers systemd

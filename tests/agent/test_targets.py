@@ -9,7 +9,7 @@ import pytest
 from tests.live_reporter import Heard
 
 from ioweather.agent import probe as targets
-from ioweather.agent.probe import REQUEST_BYTES, TargetProbe
+from ioweather.agent.probe import REQUEST_BYTES, ProbeSettings, TargetProbe
 from ioweather.core.errors import SourceError
 
 # Lustre cannot be had here: a program that answers as `lfs` of 2.15 does, and notes where files were placed. A target
@@ -93,3 +93,31 @@ def test_no_target_at_all_is_an_error_that_says_why(lustre: Path, monkeypatch: p
 def test_a_file_system_that_does_not_place_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="does not report the targets"):
         TargetProbe(str(tmp_path), run_id="r", host="here").prepare(Heard())
+
+
+_MFSFILEINFO = """#!/bin/sh
+server=10.0.0.1:9422
+[ "$1" = target-0001 ] && server=10.0.0.2:9422
+if [ "$1" = target-0001 ] && [ -e "$MFS_STALLED" ]; then echo "  no valid copies !!!"
+else echo "  copy 1: $server (status:VALID)"; fi
+"""
+
+
+def test_a_moosefs_server_that_hangs_at_the_next_start_keeps_its_file(
+    lustre: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = lustre.parent / "bin" / "mfsfileinfo"
+    program.write_text(_MFSFILEINFO)
+    program.chmod(0o755)
+    monkeypatch.setenv("MFS_STALLED", str(lustre.parent / "stalled"))
+    monkeypatch.setattr(targets, "file_system_of", lambda _: ("/mnt", "fuse.mfs"))
+    for keep in (True, False):
+        source, heard = TargetProbe(str(lustre), ProbeSettings(keep_files=keep), "r", host="here"), Heard()
+        source.prepare(heard)
+        for tick in range(2):
+            source.cycle(tick, heard)
+        assert [row["component"] for row in heard.of("responses")[::2]] == ["10.0.0.1:9422", "10.0.0.2:9422"]
+        assert len(list(lustre.rglob("target-*"))) == 2
+        source.finish(heard)
+        (lustre.parent / "stalled").touch()
+    assert not [path for path in lustre.rglob("*") if path.is_file() and path.name.startswith(("target-", "placed"))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ioweather.core.errors import FacilityError
+from ioweather.core.errors import IoweatherError
 from ioweather.core.facility import Facility, load_facility, parse_facility
 
 TEXT = """
@@ -98,7 +98,7 @@ def test_a_missing_file_maps_every_name_to_itself(tmp_path):
 def test_every_complaint_names_file_and_key(tmp_path, text, complaint):
     file = tmp_path / "facility.toml"
     file.write_text(text)
-    with pytest.raises(FacilityError, match=complaint) as caught:
+    with pytest.raises(IoweatherError, match=complaint) as caught:
         load_facility(file)
     assert "facility.toml" in str(caught.value)
 
@@ -108,5 +108,5 @@ def test_a_baseline_is_a_duration_or_the_whole_period():
     assert parse_facility({"baseline": "whole"}).baseline_text == "the whole period"
     assert parse_facility({"baseline": "7d"}).baseline_text == "the 7 d before each interval"
     for wrong in ("often", "0s", "q10:7d", ""):
-        with pytest.raises(FacilityError, match="baseline"):
+        with pytest.raises(IoweatherError, match="baseline"):
             parse_facility({"baseline": wrong})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ioweather.core.errors import FacilityError
+from ioweather.core.errors import IoweatherError
 from ioweather.core.facility import Owner, parse_facility, parse_visibility
 
 
@@ -53,5 +53,5 @@ def test_a_socket_is_trusted_where_it_is_named():
     ],
 )
 def test_what_it_may_not_say(section, word):
-    with pytest.raises(FacilityError, match=word):
+    with pytest.raises(IoweatherError, match=word):
         parse_facility({"visibility": section})

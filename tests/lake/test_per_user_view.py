@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_facility import make_small_lake
 
-from ioweather.core.errors import QueryRefused
+from ioweather.core.errors import UsageError
 from ioweather.core.facility import Owner
 from ioweather.core.tables import TABLES
 from ioweather.core.units import utc_day
@@ -106,5 +106,5 @@ def test_a_number_from_the_facility_file_serves_without_accounting(lake, people)
 
 
 def test_sql_is_not_for_a_part_of_the_lake(lake):
-    with lake.seen_by(Owner("x")).snapshot() as snapshot, pytest.raises(QueryRefused, match="whole lake"):
+    with lake.seen_by(Owner("x")).snapshot() as snapshot, pytest.raises(UsageError, match="whole lake"):
         run_user_sql(snapshot, "SELECT 1")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ioweather.core.errors import QueryRefused
+from ioweather.core.errors import UsageError
 from ioweather.core.tabular import csv_text, plain
 from ioweather.core.units import format_value
 from ioweather.lake.lake import open_lake
@@ -101,5 +101,5 @@ def test_other_forms_of_a_question(snapshot, query: str) -> None:
     ],
 )
 def test_functions_that_show_the_place_of_the_lake_are_refused_anywhere(snapshot, query: str) -> None:
-    with pytest.raises(QueryRefused, match="is not available here"):
+    with pytest.raises(UsageError, match="is not available here"):
         run_user_sql(snapshot, query)

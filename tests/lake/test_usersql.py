@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from store_lakes import series_frame
 
-from ioweather.core.errors import QueryRefused
+from ioweather.core.errors import UsageError
 from ioweather.lake.lake import open_lake
 from ioweather.lake.sandbox import run_user_sql
 
@@ -64,14 +64,14 @@ def file_of(lake) -> str:
 def test_everything_else_is_refused(lake, tmp_path, sql):
     before = fingerprint(lake.root)
     out = tmp_path / "out.db"
-    with pytest.raises(QueryRefused):
+    with pytest.raises(UsageError):
         run_user_sql(lake.snapshot(), sql.format(out=out, file=file_of(lake), lake=lake.root))
     assert not out.exists()
     assert fingerprint(lake.root) == before
 
 
 def test_a_query_that_runs_away_is_stopped(lake):
-    with pytest.raises(QueryRefused, match="longer than"):
+    with pytest.raises(UsageError, match="longer than"):
         run_user_sql(
             lake.snapshot(),
             "SELECT count(*) FROM range(100000000) a, range(100000000) b WHERE (a.range * b.range) % 7 = 3",
@@ -80,5 +80,5 @@ def test_a_query_that_runs_away_is_stopped(lake):
 
 
 def test_a_query_that_eats_memory_is_stopped(lake):
-    with pytest.raises(QueryRefused, match="memory"):
+    with pytest.raises(UsageError, match="memory"):
         run_user_sql(lake.snapshot(), "SELECT list(range) FROM range(50000000)", memory="50MB", seconds=60)

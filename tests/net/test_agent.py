@@ -393,6 +393,8 @@ def test_the_bundle_needs_no_package(place, run):
     (place / "b.json").write_text(json.dumps(settings))
     options = ("--settings", place / "b.json", "--spool", place / "b")
     assert run("run", "probe", "--no-push", "--for", "500ms", *options, program=program).returncode == 0
+    now = run("now", "--spool", place / "b", program=program)
+    assert (now.returncode, "write_sync      1 MiB" in now.stdout) == (1, True)
     assert run("doctor", "--spool", place / "b", program=program).returncode == 0
     prom = ("export", "--spool", place / "b", "--textfile", place / "b.prom", "--once")
     assert run(*prom, program=program).returncode == 0

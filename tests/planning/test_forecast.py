@@ -53,7 +53,7 @@ def test_a_planted_series_is_forecast_by_the_better_of_both():
     assert any("up to 30 minutes ahead" in finding.text for finding in answer.findings)
     # The daily wave is a reason to choose the hour.
     assert any("hours differ" in finding.text for finding in answer.findings)
-    assert [exhibit.id for exhibit in answer.exhibits] == ["forecast", "forecast.start"]
+    assert [exhibit.id for exhibit in answer.exhibits] == ["forecast"]
 
 
 @pytest.mark.parametrize("kind", ["white noise", "random walk"])

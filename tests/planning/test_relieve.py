@@ -41,7 +41,7 @@ def test_the_last_file_is_the_smallest_that_is_enough():
 
 def file(path, there, *stripes, parts=1):
     osts = ",".join(map(str, stripes)) + ";9" * (parts - 1)
-    return FileThere(path, False, there, None, 1, None, osts)
+    return FileThere(path, there, None, 1, None, osts)
 
 
 def moved(amount, *files):

@@ -34,22 +34,13 @@ def relieve(lake: Lake, target: str | None = None) -> RelieveOutcome:
 
 
 @pytest.mark.parametrize(
-    "path", ["/a b", "/it's", "/new\nline", "/esc\x1b[31m", "-rf", "/back\\slash", "/tab\tand'quote", "/$(id)`id`"]
+    "path", ["/a b", "/it's", "/new\nline", "/esc\x1b[31m", "/back\\slash", "/tab\tand'quote", "/$(id)`id`"]
 )
 def test_any_path_is_one_word_of_a_shell(path: str) -> None:
-    word = quote_for_shell(path, escaped=False)
+    word = quote_for_shell(path)
     assert word.isprintable()
     said = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, text=True, check=True).stdout
-    assert said.removeprefix("./") == path
-
-
-def test_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
-    from ioweather.readers.scan.tally import stored_text
-
-    text, escaped = stored_text(b"/odd\xff\\'x".decode("utf-8", "surrogateescape"))
-    word = quote_for_shell(text, escaped=escaped)
-    said = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True).stdout
-    assert said == b"/odd\xff\\'x"
+    assert said == path
 
 
 def run(lake: Lake, digest: str, uid: int, moved: dict[str, tuple[int, str]]) -> None:

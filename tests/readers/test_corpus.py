@@ -388,7 +388,7 @@ CORPUS = [
     Entry("io500/result_*.txt", "io500", io500_result, context=NEW_YORK),
     Entry("io500/summary_bash_*.txt", "io500", io500_shell),
     Entry("iostat/public/indented.txt", "iostat", iostat_indented, context=NEW_YORK),
-    Entry("iostat/public/lone_report.txt", "iostat", refused="corrupt_input", context=NEW_YORK),
+    Entry("iostat/public/lone_report.txt", "iostat", refused="empty_input", context=NEW_YORK),
     Entry("sysstat/sar_d.txt", None, refused="unknown_format"),
     Entry("darshan/fork/*.darshan", "darshan", darshan_fork),
 ]

@@ -114,7 +114,7 @@ CONTEXT_FUZZ_SOURCES = ReadContext(zone=ZoneInfo("UTC"), start_ns=T0 * 10**9, in
 
 def test_every_source_is_attacked() -> None:
     """By damaged seeds, or by `check_source` in the test of its own."""
-    assert set(SEEDS) - {*SOURCES} == {"mapped_csv", "mapped_parquet"}
+    assert set(SEEDS) - {*SOURCES} == {"darshan_text", "mapped_csv", "mapped_parquet"}
     tests = "".join(file.read_text(encoding="utf-8") for file in Path(__file__).parent.rglob("test_*.py"))
     assert [name for name in SOURCES if name not in SEEDS and f"check_source({name.upper()}," not in tests] == []
 

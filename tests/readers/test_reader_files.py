@@ -55,8 +55,8 @@ SAR = """Linux 6.1.0 (oss1) \t11/15/26 \t_x86_64_\t(2 CPU)
         ("             JOBID PARTITION     NAME\n", "not accounting", "sacct -a -P"),
         ("==============\nqname        all.q\nhostname     n1\n", "qacct", "common/accounting"),
         ("#\n# LMT2\n#\ncreate table OST_INFO (\n", "database text dump", "SQLite copy"),
-        ("# DXT, file_id: 11, file_name: /a\n", "darshan-dxt-parser trace", "the log itself"),
-        ("# darshan log version: 3.41\n", "output of darshan-parser", "the log itself"),
+        ("# DXT, file_id: 11, file_name: /a\n", "darshan-dxt-parser trace", "darshan-parser JOB"),
+        ("total_POSIX_OPENS: 4\n", "darshan-parser sums", "darshan-parser JOB"),
         ("procs -----------memory---------- ---swap--\n", "vmstat", "iostat -xtky"),
         (
             "Linux 6.1.0 (n1) \t11/15/26\n\n10:00:00  kbmemfree\n",

@@ -17,7 +17,6 @@ import pytest
 from ioweather.core.errors import UsageError
 from ioweather.simulate.generate import generate, read_manifest
 from ioweather.simulate.presets import LAPTOP, for_days, preset_named
-from ioweather.simulate.world import make_programs
 
 DAY_ONE, DAY_TWO = "2026-03-02", "2026-03-03"
 
@@ -105,18 +104,6 @@ def test_the_manifest_is_read_back_and_strangers_are_refused(small_facility, tmp
     (tmp_path / "x").write_text("mine")
     with pytest.raises(UsageError, match="not empty"):
         generate(LAPTOP, tmp_path)
-
-
-def test_long_runs_save_their_state_at_regular_times():
-    preset = preset_named("cluster-checkpoints")
-    saving = [
-        p for p in make_programs(preset, 3) if p.kind in ("checkpoint_shared", "checkpoint_per_process", "aggregated")
-    ]
-    every = np.array([program.compute_seconds / program.steps for program in saving])
-    assert min(program.steps for program in saving) >= 4
-    assert 0.7 < np.median(every) / preset.checkpoint_seconds < 1.4
-    usual = {p.name: p for p in make_programs(preset_named("cluster"), 3)}
-    assert max(program.steps for program in usual.values()) <= 5
 
 
 def test_an_unmonitored_second_file_system_has_its_own_servers_and_runs(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.stats.forecast import HOURS, SLOTS, HourlyMeans, climate_tables, hourly_means
+from ioweather.planning.rolling_forecast import HOURS, SLOTS, HourlyMeans, climate_tables, hourly_means
 from ioweather.stats.series import chance_bound, rotated_sums
 
 

@@ -15,8 +15,6 @@ from scipy.signal import lfilter
 
 from ioweather.core.results import Estimate
 from ioweather.core.units import MINUTE_NS
-from ioweather.stats import dependence
-from ioweather.stats.dependence import MEASURES
 from ioweather.stats.estimates import (
     Intervals,
     contributions,
@@ -32,6 +30,8 @@ from ioweather.stats.mixture import HeadName, MixtureFit, fit_mixture
 from ioweather.stats.order_statistics import quantile_bound, slowest_of
 from ioweather.stats.series import correlation, lagged_sums, variation_from_sums
 from ioweather.studies.don15 import beyond_parts
+from ioweather.studies.mad17 import coefficients
+from ioweather.studies.mad17.coefficients import MEASURES
 
 STEPS_PER_HOUR = 4
 Held = Callable[[np.random.Generator], bool | None]
@@ -98,8 +98,8 @@ LIMITS = {"pearson": 0.55, "spearman": 0.534, "distance_correlation": 0.50179, "
 def association_held(name: str, n: int, keeps: float, rng: np.random.Generator) -> bool | None:
     x = autoregressive(rng, n, keeps)
     y = 0.55 * x + math.sqrt(1 - 0.55**2) * autoregressive(rng, n, keeps)
-    way = dependence._bootstrap if name in dependence.SIGNED else dependence._half_samples
-    low, high, _ = way(name, x, y, dependence.MEASURES[name](x, y), 150)
+    way = coefficients._bootstrap if name in coefficients.SIGNED else coefficients._half_samples
+    low, high, _ = way(name, x, y, coefficients.MEASURES[name](x, y), 150)
     return None if low is None or high is None else low <= LIMITS[name] <= high
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from ioweather.stats.forecast import (
+from ioweather.planning.rolling_forecast import (
     CHOSEN,
     CLIMATOLOGY,
     PERSISTENCE,

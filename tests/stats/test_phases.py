@@ -12,14 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.stats.dependence import rank_correlation
-from ioweather.stats.series import (
+from ioweather.stats.series import find_phases, members
+from ioweather.studies.pat19.parallelism import (
     DEGREES,
     TOLERANCE,
     _clusters,
     count_clusters,
-    find_phases,
     join_counts,
-    members,
     sort_activity,
 )
 

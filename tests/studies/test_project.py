@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from planted_jobs import accounting, facility, planted
 
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.frames import Frame
-from ioweather.core.tables import encode_text
-from ioweather.core.units import DAY_NS
 from ioweather.studies.project import project_answer
 
 JOBS = [
@@ -38,21 +34,6 @@ def test_volume_jobs_and_share():
 def test_accounting_adds_coverage_and_nodes():
     data = study_data(JOBS, jobs=accounting([{"raw_job_id": 1, "node_count": 2}, {"raw_job_id": 2, "node_count": 2}]))
     assert facts(project_answer("Earth", data, facility(), {}), "Performance")["median per node"] is not None
-
-
-def test_contents_of_scans_and_their_growth():
-    data = study_data(JOBS)
-    sizes = Frame(
-        {
-            "start_ns": np.array([0, 0, 10 * DAY_NS, 10 * DAY_NS]),
-            "owner": encode_text(["Earth", "Climate", "Earth", "Earth"]),
-            "count": np.array([5, 9, 20, 5]),
-            "bytes": np.array([50, 9, 200, 100]),
-        }
-    )
-    answer = project_answer("Earth", {**data, "sizes": sizes}, facility(), {})
-    kept = facts(answer, "What it stores")
-    assert (kept["files"], kept["bytes"], kept["files added per day"]) == (25, 300, 2.0)
 
 
 def test_an_unknown_name_suggests_others():

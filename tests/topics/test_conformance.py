@@ -21,7 +21,7 @@ from ioweather.core.results import Answer, result_json, to_jsonable
 from ioweather.core.tables import concat
 from ioweather.core.units import GIB, MIB, NS, now_ns
 from ioweather.lake.lake import Lake
-from ioweather.planning.transfers import predict_transfer
+from ioweather.planning.transfers import predict_transfer, recommend_stripe
 from ioweather.topics.catalogue import QUESTIONS
 from ioweather.ui.web.api import answer_schema
 from ioweather.ui.web.app import LOOPBACK, create_app
@@ -146,7 +146,10 @@ def test_names_stay(site: Site) -> None:
     """What a script matches on. A new name is added to the list; none of them goes or changes."""
     sampled = concat([rows(size, 200, op="write", targets=8) for size in SIZES])
     asked: dict[str, Any] = {"op": "write", "replicates": 10}
-    planted = {"predict": predict_transfer(sampled, FACILITY, total_bytes=GIB, request_bytes=16 * MIB, **asked)}
+    planted = {
+        "predict": predict_transfer(sampled, FACILITY, total_bytes=GIB, request_bytes=16 * MIB, **asked),
+        "stripe": recommend_stripe(sampled, FACILITY, file_bytes=64 * MIB, **asked),
+    }
     made = _MADE | {name: to_jsonable(answer) for name, answer in planted.items()}
     found = {name: sorted(names_of(answer)) for name, answer in made.items()}
     recorded = json.loads(RECORDED.read_text(encoding="utf-8"))

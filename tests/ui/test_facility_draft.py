@@ -86,6 +86,25 @@ def test_mounts_of_this_machine_name_file_systems(tmp_path: Path) -> None:
     }
 
 
+def test_the_fastest_benchmark_is_the_peak_and_the_highest_hour_is_a_comment(tmp_path: Path) -> None:
+    lake = open_lake(tmp_path / "lake", create=True)
+    for system in ("work", "scratch"):
+        sampled(lake, "ost", system, f"{system}-OST0000")
+    logged(lake, work="lustre", scratch="lustre")
+    frame = TABLES["benchmarks"].frame(
+        {"phase": ["write", "read"], "operation": ["write", "read"], "bytes_per_s": [4e9, 6e9]}, rows=2, digest="d",
+        tool="ior", ops_per_s=None, duration_seconds=1.0, start_ns=START_NS, end_ns=START_NS + NS,
+        parameters=json.dumps({"command": "ior -w -o /work/anna/file"}),
+    )  # fmt: skip
+    lake.append("benchmarks", frame, source="ior")
+    found = drafted(lake)
+    assert found["work"]["peak_bytes_per_s"] == 6e9
+    assert "peak_bytes_per_s" not in found["scratch"]
+    with lake.snapshot() as snapshot:
+        text = draft_facility(snapshot, name="Site", zone="UTC")
+    assert f"# peak_bytes_per_s = {0.5 / 3600:.4g}  # the highest hour so far (" in text
+
+
 def record_servers(folder: Path) -> int:
     """Recordings of `lctl get_param`, two looks each, of 40 object servers and 5 metadata servers of three file
     systems; returns the number of storage targets."""

@@ -12,6 +12,7 @@ import logging
 import pkgutil
 import shutil
 import sys
+import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from ioweather.agent.delivery import Shipper, server_complaint
 from ioweather.agent.delivery import main as push_files
 from ioweather.agent.settings import CollectSettings, settings_from, sources_for
 from ioweather.agent.spool import Spool
-from ioweather.agent.status import Journal, read_status
+from ioweather.agent.status import Journal, Status, find_problems, read_status
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.facility import Facility, load_facility, parse_facility
 from ioweather.core.safe_files import default_spool_dir
@@ -181,6 +182,23 @@ def run_agent(
     return 1 if status.spool.dropped_rows or status.spool.refused_files else 0
 
 
+def status_lines(status: Status, now_ns: int) -> Iterator[str]:
+    """Say how storage is now: a line for each operation and source of the agent, and what is wrong."""
+    age = format_seconds(max(0, now_ns - status.written_ns) / NS)
+    yield f"Agent on {status.host}: {f'not running; status from {age} ago' if status.is_stale(now_ns) else 'running'}."
+    for target in status.targets:
+        yield f"{target.target} ({target.state})"
+        for found in target.operations:
+            median, ratio = found.recent.median_ns, found.slowdown_ratio
+            took = "no result in the last minute" if median is None else format_seconds(median / NS)
+            usual = "" if ratio is None else f", {ratio:.2g} times the usual"
+            failed = f", {found.error_count} failed" if found.error_count else ""
+            yield f"  {found.op:<11} {format_bytes(found.request_bytes):>9}  {took}{usual}{failed}"
+    yield from (f"{source.name}: {source.state}, {source.rows:,} rows" for source in status.other_sources)
+    yield f"{status.spool.written_rows:,} rows measured, {format_bytes(status.spool.bytes)} queued."
+    yield from (f"Problem: {text}" for text in find_problems(status).values())
+
+
 def _settings(place: Path | None) -> Facility:
     """The facility in a file, or in a directory; else the one that was put into this archive."""
     if place is not None:
@@ -226,6 +244,7 @@ def _arguments() -> argparse.ArgumentParser:
     export.add_argument("--textfile", type=Path, metavar="FILE", help="Write the metrics to this .prom file instead.")
     export.add_argument("--every", default="15s", metavar="DURATION", help="Time between updates of --textfile.")
     export.add_argument("--once", action="store_true", help="Write --textfile once and exit.")
+    add("now", _show_now, "Show how fast storage is now.")
     add("doctor", _examine, "Check what works on this host and how to fix the rest.", settings=True)
     push = add("push", lambda given: push_files(given.arguments), "Push files (the agent does this itself).")
     push.add_argument("arguments", nargs="+", metavar="URL TOKEN_FILE FILE")
@@ -261,6 +280,13 @@ def _export(given: argparse.Namespace) -> int:
     every_ns = parse_duration_ns(given.every)
     export_metrics(given.spool, (given.host, given.port), given.textfile, every_ns, once=given.once)
     return 0
+
+
+def _show_now(given: argparse.Namespace) -> int:
+    """Show the last status; the exit code is 1 if the agent is gone."""
+    status = read_status(given.spool or default_spool_dir())
+    print("\n".join(status_lines(status, time.time_ns())))
+    return 1 if status.is_stale(time.time_ns()) else 0
 
 
 def _examine(given: argparse.Namespace) -> int:

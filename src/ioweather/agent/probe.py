@@ -13,6 +13,7 @@ The target probe (kun19's outlook): every storage target in turn, one small file
 
 It sees a slow target from a client within minutes, without access to any server, and its load does not grow with the
 number of targets. Rows name the target as their component. Lustre places a file on a named target (`lfs setstripe -i`).
+MooseFS chooses itself and reports where a file is (`mfsfileinfo`).
 
 A target that hangs when the probe starts takes no new file; a file from an earlier run is used. Missing and new
 targets, and files that are gone, are looked for again after some minutes, later once an hour.
@@ -28,6 +29,7 @@ measurement the sampler rests, so that it is busy for at most the given share of
 from __future__ import annotations
 
 import errno
+import json
 import os
 import random
 import re
@@ -384,6 +386,10 @@ def _closing(fd: int) -> Iterator[None]:
 
 
 _ACTIVE: Final = re.compile(r"^ *([0-9]+): +(\S+) +ACTIVE", re.MULTILINE)
+_COPY: Final = re.compile(r"copy \d+: (\S+?:\d+)")
+# MooseFS: files in a row without a new server that end the search, and the limit of files.
+_TRIES, _MAX_FILES = 12, 1000
+_PLACEMENT_FILE: Final = "placed.json"
 _TOOL_SECONDS: Final = 30.0
 
 
@@ -444,12 +450,7 @@ class TargetProbe(FileProbe):
         with self._own.claimed(reporter.progress) as (folder, progress):
             check_space(folder, REQUEST_BYTES, 1)
             osts = osts_of(folder)
-            if not osts:
-                raise SourceError(
-                    f"{folder.path} is on a file system that does not report the targets of a file.",
-                    hint="Individual targets can be probed on Lustre, with `lfs`.",
-                )
-            files: dict[str, DataFile] = {}
+            files = {} if osts else self._place_on_servers(folder, progress)
             unavailable: dict[str, str] = {}
             existing = set(folder.names())
             for number, component in osts:
@@ -470,6 +471,36 @@ class TargetProbe(FileProbe):
             self._files = files
         self._placed_ns = time.monotonic_ns()
         return unavailable
+
+    def _place_on_servers(self, folder: PrivateDirectory, progress: Progress) -> dict[str, DataFile]:
+        """Make a file on each MooseFS server. New files go to the servers in turn, by free space: make files until each
+        server has one, and remove the rest. A note says where files are, for when a server hangs at the next start."""
+        kind = file_system_of(os.path.realpath(folder.path))[1] or "a file system"
+        if not kind.startswith("fuse") or not shutil.which("mfsfileinfo"):
+            raise SourceError(
+                f"{folder.path} is on {kind}, which does not report the targets of a file.",
+                hint="Individual targets can be probed on Lustre (with `lfs`) and MooseFS (with `mfsfileinfo`).",
+            )
+        noted: dict[str, list[str]] = {}
+        with suppress(OSError, ValueError):  # no note yet
+            noted = json.loads(folder.read(_PLACEMENT_FILE))
+        files: dict[str, DataFile] = {}
+        tries = 0
+        for number in range(_MAX_FILES):
+            file = DataFile(f"target-{number:04x}", REQUEST_BYTES, REQUEST_BYTES)
+            file.fill(folder, progress, _FILL_BYTES_PER_S)
+            servers = _COPY.findall(_run_in(folder, ["mfsfileinfo", file.name])) or noted.get(file.name, [])
+            # A file with copies on several servers measures none of them.
+            is_new = len(servers) == 1 and servers[0] not in files
+            files |= {servers[0]: file} if is_new else {}
+            tries = 0 if is_new else tries + 1
+            if tries >= max(_TRIES, 3 * len(files)):
+                break
+        placed = {file.name: [server] for server, file in files.items()}
+        for name in {name for name in folder.names() if name.startswith("target-")}.difference(placed):
+            folder.discard(name)
+        folder.replace(_PLACEMENT_FILE, json.dumps(placed).encode())
+        return files
 
     def _place_after_pause(self, reporter: Reporter) -> None:
         """Retry targets without a file when the pause is over; each pause is twice the last, up to an hour."""
@@ -503,9 +534,9 @@ class TargetProbe(FileProbe):
             os.close(fd)
 
     def remove_files(self, folder: PrivateDirectory, reporter: Reporter) -> None:
-        """Remove the files of all targets."""
-        for file in self._files.values():
-            folder.discard(file.name)
+        """Remove the files of all targets, and the note on their servers."""
+        for name in (*(file.name for file in self._files.values()), _PLACEMENT_FILE):
+            folder.discard(name)
 
 
 PAPER_SIZES = tuple(512 * KIB << power for power in range(12))  # 512 KiB .. 1 GiB (don15 section 2)

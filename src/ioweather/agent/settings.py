@@ -13,7 +13,7 @@ from ioweather.agent.delivery import Server, check_url
 from ioweather.agent.probe import Probe, ProbeSettings, TargetProbe
 from ioweather.agent.sensor import LiveSource
 from ioweather.core.counters.lustre_snapshot import is_tree
-from ioweather.core.errors import FacilityError, SourceError, UsageError
+from ioweather.core.errors import IoweatherError, SourceError, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.safe_files import is_inside
 from ioweather.core.units import GIB, MINUTE_NS, NS, parse_duration_ns, parse_size
@@ -118,10 +118,10 @@ def settings_from(section: Mapping[str, Any]) -> CollectSettings:
     try:
         probe.check()
     except SourceError as error:
-        raise FacilityError(f"[collect]: {error.message}") from None
+        raise IoweatherError(f"[collect]: {error.message}", kind="FacilityError") from None
     settings = CollectSettings(probe=probe, **values)
     if bool(settings.push_url) != (settings.push_token_file is not None):
-        raise FacilityError("[collect] needs both push_url and push_token_file, or neither.")
+        raise IoweatherError("[collect] needs both push_url and push_token_file, or neither.", kind="FacilityError")
     return settings
 
 
@@ -146,22 +146,25 @@ def _keys_of(kind: type) -> dict[str, tuple[str, Callable[[Any], Any]]]:
 def _parsed(
     name: str, section: Mapping[str, Any], keys: Mapping[str, tuple[str, Callable[[Any], Any]]]
 ) -> dict[str, Any]:
-    """Return the fields that a section sets. Raises FacilityError for an unknown key or a wrong value."""
+    """Return the fields that a section sets. Raises IoweatherError for an unknown key or a wrong value."""
     unknown = sorted(section.keys() - keys.keys())
     if unknown == ["slurm_period"]:
-        raise FacilityError(
+        raise IoweatherError(
             f"slurm_period in [{name}] was removed.",
             hint="Remove the line: `ioweather ingest --watch` reads Slurm's accounting.",
+            kind="FacilityError",
         )
     if unknown:
-        raise FacilityError(f"unknown key {', '.join(unknown)} in [{name}].", hint=f"Keys: {', '.join(keys)}.")
+        raise IoweatherError(
+            f"unknown key {', '.join(unknown)} in [{name}].", hint=f"Keys: {', '.join(keys)}.", kind="FacilityError"
+        )
     found = {}
     for key, value in section.items():
         setting, parse = keys[key]
         try:
             found[setting] = parse(value)
         except ValueError as error:
-            raise FacilityError(f"[{name}] {key}: {error}.") from None
+            raise IoweatherError(f"[{name}] {key}: {error}.", kind="FacilityError") from None
     return found
 
 

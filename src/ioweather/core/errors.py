@@ -1,7 +1,9 @@
 """One tree of errors. Every message says where, what was expected, and what to do.
 
 `IoweatherError` is caught by the command line: message, exit code 2. A `SourceError` quarantines one input file; the
-others go on. `DataUnavailable` is a state, not a failure.
+others go on. `DataUnavailable` is a state, not a failure. Errors that no code catches by class differ by `kind`:
+FacilityError (facility.toml is wrong), AccessDenied and TokenRefused, QueryRefused (SQL that is not allowed, or exceeds
+its limits), Busy, QueueFull and SlowSender (try again later).
 """
 
 from __future__ import annotations
@@ -42,10 +44,6 @@ class UsageError(IoweatherError):
     """The request itself is wrong."""
 
 
-class FacilityError(IoweatherError):
-    """facility.toml does not say what it should."""
-
-
 class SourceError(IoweatherError):
     """One input file cannot be used. Its kind is stored in the ledger:
 
@@ -77,24 +75,6 @@ class LakeError(IoweatherError):
 
 class UnsafePlace(IoweatherError):
     """A directory or file is not ours alone: another user may have put it there. Nothing was written."""
-
-
-class QueryRefused(IoweatherError):
-    """A user's SQL is not allowed, or ran past its limits."""
-
-
-class AccessDenied(IoweatherError):
-    """The user may not see or do this; TokenRefused: no token, or an unknown one."""
-
-
-class Busy(IoweatherError):
-    """Too many requests at once; try again later. QueueFull: pushed files wait to be ingested; SlowSender: a request
-    did not arrive within its time limit."""
-
-    @property
-    def after_seconds(self) -> int:
-        """Seconds to wait before another attempt."""
-        return 20 if self.kind == "QueueFull" else 5
 
 
 class DataUnavailable(IoweatherError):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, Union
 from zoneinfo import ZoneInfo
 
-from ioweather.core.errors import FacilityError, IoweatherError
+from ioweather.core.errors import IoweatherError
 from ioweather.core.safe_files import is_inside
 from ioweather.core.units import (
     GIB,
@@ -77,8 +77,7 @@ class Visibility:
 
 @dataclass(frozen=True)
 class _FileSystem:
-    """One [filesystem.NAME]. `probes` are paths that agents probe. `peak_bytes_per_s` is its limit;
-    `highest_bytes_per_s`, the highest hour that was measured, only sets scales."""
+    """One [filesystem.NAME]. `probes` are paths that agents probe. `peak_bytes_per_s` is its limit."""
 
     name: str
     kind: str | None = None
@@ -87,7 +86,6 @@ class _FileSystem:
     devices: tuple[str, ...] = ()
     probes: tuple[str, ...] = ()
     peak_bytes_per_s: float | None = None
-    highest_bytes_per_s: float | None = None
     component_limit_bytes_per_s: float | None = None
     servers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -217,13 +215,14 @@ class Facility:
 
 
 def load_facility(path: Path) -> Facility:
-    """Read facility.toml; a missing file is an empty facility. Raises FacilityError with the file and the key."""
+    """Read facility.toml; a missing file is an empty facility. Raises IoweatherError (kind FacilityError), which names
+    the file and the key."""
     if not path.exists():
         return Facility()
     try:
         return parse_facility(facility_data(path))
-    except FacilityError as error:
-        raise FacilityError(f"{path}: {error.message}", hint=error.hint) from None
+    except IoweatherError as error:
+        raise error.reworded(f"{path}: {error.message}") from None
 
 
 def facility_data(path: Path) -> dict[str, Any]:
@@ -234,15 +233,17 @@ def facility_data(path: Path) -> dict[str, Any]:
             return dict(json.loads(text))
         import tomllib
     except (ValueError, TypeError) as error:
-        raise FacilityError(f"{path} is not valid JSON: {error}.") from None
+        raise IoweatherError(f"{path} is not valid JSON: {error}.", kind="FacilityError") from None
     except ModuleNotFoundError:
-        raise FacilityError(
-            f"{path}: this Python cannot read TOML.", hint="Use Python 3.11, or `ioweather agent bundle`."
+        raise IoweatherError(
+            f"{path}: this Python cannot read TOML.",
+            hint="Use Python 3.11, or `ioweather agent bundle`.",
+            kind="FacilityError",
         ) from None
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise FacilityError(f"{path} is not valid TOML: {error}.") from None
+        raise IoweatherError(f"{path} is not valid TOML: {error}.", kind="FacilityError") from None
 
 
 def is_local_disk(system: str) -> bool:
@@ -264,24 +265,24 @@ class _Section:
 
     def __init__(self, body: Any, where: str) -> None:
         if not isinstance(body, Mapping):
-            raise FacilityError(f"{where} must be a table.")
+            raise IoweatherError(f"{where} must be a table.", kind="FacilityError")
         self.body, self.where, self.known = body, where, set[str]()
 
     def read(self, key: str, convert: Callable[[Any], T], default: Any = None) -> T:
-        """The converted value of a key; of an absent key the converted default, or None. Raises FacilityError."""
+        """The converted value of a key; of an absent key the converted default, or None. Raises IoweatherError."""
         self.known.add(key)
         value = self.body.get(key, default)
         if value is None:
             return default  # type: ignore[no-any-return]
         try:
             return convert(value)
-        except FacilityError:
-            raise
         except (ValueError, TypeError, IoweatherError) as error:
-            raise FacilityError(f"`{key}` in {self.where}: {str(error).rstrip('.')}.") from None
+            if isinstance(error, IoweatherError) and error.kind == "FacilityError":
+                raise
+            raise IoweatherError(f"`{key}` in {self.where}: {str(error).rstrip('.')}.", kind="FacilityError") from None
 
     def fill(self, made: type[T], **given: Any) -> T:
-        """A dataclass whose fields are read from the keys of their names, except those given. Raises FacilityError for
+        """A dataclass whose fields are read from the keys of their names, except those given. Raises IoweatherError for
         other keys."""
         for each in fields(made):  # type: ignore[arg-type]
             if each.name not in given:
@@ -292,10 +293,10 @@ class _Section:
         return made(**given)
 
     def finish(self) -> None:
-        """Raise FacilityError if the table has an unknown key."""
+        """Raise IoweatherError if the table has an unknown key."""
         if unknown := ", ".join(sorted(set(self.body) - self.known)):
             hint = f"Keys: {', '.join(sorted(self.known))}."
-            raise FacilityError(f"unknown key {unknown} in {self.where}.", hint=hint)
+            raise IoweatherError(f"unknown key {unknown} in {self.where}.", hint=hint, kind="FacilityError")
 
 
 def _kind(kind: type[T], name: str) -> Callable[[Any], T]:
@@ -358,7 +359,7 @@ def _baseline(value: Any) -> int | None:
 
 
 def parse_facility(data: Mapping[str, Any]) -> Facility:
-    """The facility of a parsed facility.toml. Raises FacilityError."""
+    """The facility of a parsed facility.toml. Raises IoweatherError."""
     top = _Section(data, "the top level")
     zone = top.read("zone", lambda name: zone_named(str(name)))
     retention = _Section(top.read("retention", _table, {}), "[retention]")
@@ -397,7 +398,9 @@ def _filesystem(name: str, body: Any) -> _FileSystem:
 def _project(body: Any) -> ProjectRule:
     """An entry of [[project]]."""
     if not isinstance(body, Mapping) or "name" not in body or len(body) < 2:
-        raise FacilityError("[[project]] needs `name` and at least one of account, uid, exe, path.")
+        raise IoweatherError(
+            "[[project]] needs `name` and at least one of account, uid, exe, path.", kind="FacilityError"
+        )
     return _Section(body, "[[project]]").fill(ProjectRule)
 
 
@@ -408,12 +411,12 @@ def _window(body: Any, zone: ZoneInfo | None) -> _Window:
     label = section.read("label", _text, "")
     section.finish()
     if start is None or end is None or end <= start:
-        raise FacilityError("[[maintenance]] needs `start` and a later `end`.")
+        raise IoweatherError("[[maintenance]] needs `start` and a later `end`.", kind="FacilityError")
     return _Window(start, end, label)
 
 
 def parse_visibility(body: Any) -> Visibility:
-    """The section [visibility] of facility.toml. Raises FacilityError."""
+    """The section [visibility] of facility.toml. Raises IoweatherError."""
     section = _Section(body, "[visibility]")
     proxies = section.read("trusted_proxies", _texts, _LOOPBACK)
     found = Visibility(
@@ -444,13 +447,14 @@ def _header(value: Any) -> str:
 
 
 def _network(text: str) -> Network:
-    """An IP address or network. Raises FacilityError."""
+    """An IP address or network. Raises IoweatherError."""
     try:
         return ipaddress.ip_network(text)
     except ValueError:
-        raise FacilityError(
+        raise IoweatherError(
             f"trusted_proxies in [visibility]: {text!r} is neither an address nor a network.",
             hint='For example "10.1.2.3" or "10.1.2.0/24".',
+            kind="FacilityError",
         ) from None
 
 

@@ -18,15 +18,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlencode
+
+import numpy as np
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, SourceError, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.logs import Progress, silent
 from ioweather.core.tables import TABLES, Complaints, concat
-from ioweather.core.units import DAY_NS, MINUTE_NS, now_ns
+from ioweather.core.units import DAY_NS, MINUTE_NS, NS, now_ns, utc_day
 from ioweather.ingestion.derivations import SEARCHED, derive_from_mapped, derive_from_rows, search_new_rows
 from ioweather.ingestion.mappings import check_select
 from ioweather.ingestion.reading import (
@@ -40,10 +42,12 @@ from ioweather.ingestion.reading import (
     reads_as_one,
 )
 from ioweather.lake import layout
-from ioweather.lake.database import literal
+from ioweather.lake.database import connection, literal
+from ioweather.lake.delta_tables import newest_files
 from ioweather.lake.lake import Lake, new_ingest_id
 from ioweather.lake.ledger import FileOutcome
 from ioweather.lake.limited import stop_workers
+from ioweather.lake.maintenance import forget_runs
 from ioweather.lake.workers import Processes, in_order, workers_of
 from ioweather.readers.prometheus.server import Poll, PrometheusServer
 from ioweather.readers.reader_catalogue import SOURCES
@@ -144,6 +148,9 @@ _STREAM_BYTES = 256 << 20
 # One commit: so many numbers (32 MB, and seven times as much while they are written), or seconds.
 _FLUSH_CELLS = 4_000_000
 _FLUSH_SECONDS = 10.0
+# Columns of a run, for texts whose log is there, and the entry of such a text.
+_TEXTS, _NUMBERS = ("log_digest", "form", "exe"), ("job_id", "uid", "nprocs", "start_ns")
+_IS_COPY: Final[Any] = {"rows": {}, "message": "The lake already has the log of this run: nothing was added."}
 # Below this, starting several readers costs more than it saves.
 _SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
@@ -420,9 +427,36 @@ class _Writer:
         ingest_id = new_ingest_id()
         self._ingest_ids |= {ingest_id} if self._frames else set()
         joined = {key: concat(frames) for key, frames in self._frames.items()}
+        if (logs := joined.get(("darshan", "applications"))) is not None:
+            joined = self._leave_out_copies(joined, logs)
         for (source, table), frame in sorted(joined.items()):
             add_rows(self._lake, table, frame, source, ingest_id, self._report)
         if self._entries:
             self._lake.record(self._entries, ",".join(sorted(self._ingest_ids)) or None)
             self._ingest_ids = set()
         self._frames, self._entries, self._cells, self._since = {}, [], 0, time.monotonic()
+
+    def _leave_out_copies(self, joined: dict[tuple[str, str], Frame], runs: Frame) -> dict[tuple[str, str], Frame]:
+        """Return the rows without text of a run whose log is in the lake, or comes too; remove stored text of these
+        runs. Text lacks the digest of its log, so a run is known by its job, user, program, processes and start."""
+        columns = [*(runs.text(name).tolist() for name in _TEXTS), *(runs.ints(name).tolist() for name in _NUMBERS)]
+        new = [*zip(*columns, strict=True)]
+        jobs = {job_id for _, form, _, job_id, *_ in new if form}
+        days = {utc_day(start_ns) for *_, start_ns in new}
+        files = newest_files(layout.tables_dir(self._lake.root), TABLES["applications"])
+        query = f"SELECT {', '.join((*_TEXTS, *_NUMBERS))} FROM ({files.scan(days)}) WHERE form = 'text'"
+        with connection() as con:
+            old = con.execute(f"{query} OR list_contains(?, job_id)", [[*jobs]]).fetchall() if files.uris else []
+        forms: dict[tuple[object, ...], dict[str, str | None]] = {}
+        for digest, form, exe, *numbers, start_ns in (*new, *old):
+            forms.setdefault(((exe or "").rstrip(), *numbers, start_ns // NS), {})[digest] = form
+        copies = {d for run in forms.values() if None in run.values() for d, form in run.items() if form == "text"}
+        forget_runs(self._lake, copies.intersection(digest for digest, *_ in old))
+        if not copies.intersection(digest for digest, *_ in new):
+            return joined
+        self._entries = [e._replace(**_IS_COPY) if e.digest in copies else e for e in self._entries]
+        self._report.outcomes = [o._replace(**_IS_COPY) if o.digest in copies else o for o in self._report.outcomes]
+        for key in [key for key in joined if key[0] == "darshan"]:
+            kept = [digest not in copies for digest in joined[key].text("log_digest").tolist()]
+            joined[key] = joined[key].take(np.array(kept, np.bool_))
+        return joined

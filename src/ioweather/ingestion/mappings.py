@@ -21,7 +21,7 @@ import duckdb
 from arro3 import core, io
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, LakeError, QueryRefused, SourceError, UsageError
+from ioweather.core.errors import CorruptInput, LakeError, SourceError, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
 from ioweather.core.units import MIB
@@ -71,7 +71,7 @@ def check_select(table: str, sql: str) -> None:
         )
     try:
         require_select(sql, sql)
-    except QueryRefused as error:
+    except UsageError as error:
         raise UsageError(f"--select: {error.message}", hint="See docs/how-to/any-csv.md.") from None
 
 

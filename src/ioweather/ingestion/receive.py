@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ioweather.core.errors import AccessDenied, Busy, LakeError, SourceError, UsageError
+from ioweather.core.errors import IoweatherError, LakeError, SourceError, UsageError
 from ioweather.core.units import GIB, KIB
 from ioweather.ingestion import queue
 from ioweather.ingestion.reading import (
@@ -62,9 +62,9 @@ def check_names(host: str, name: str) -> None:
 
 
 def require_room(found: queue.Waiting) -> None:
-    """Raise Busy: a slow or dead writer must not fill the disk, and agents have spools of their own."""
+    """Raise IoweatherError (kind QueueFull): a slow or dead writer must not fill the disk, and agents have spools."""
     if found.files >= MOST_FILES or found.bytes >= MOST_BYTES:
-        raise Busy(
+        raise IoweatherError(
             f"The queue is full ({found.files:,} pushed files).", hint="Send the file again later.", kind="QueueFull"
         )
 
@@ -80,7 +80,7 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
         except SourceError as error:
             raise error.reworded(error.message.replace(str(draft), name)) from None
         if named != host:
-            raise AccessDenied(f"The segment contains rows of {named}, not of {host}.")
+            raise IoweatherError(f"The segment contains rows of {named}, not of {host}.", kind="AccessDenied")
     reading = Reading(context_of(lake.facility, hosts=hosts), queue.source_of(name), limits=limits_of(lake.facility))
     outcome = _check(draft, name, reading)
     message = (outcome.message or "").replace(str(draft), name)

@@ -15,7 +15,7 @@ from typing import Final
 
 import duckdb
 
-from ioweather.core.errors import LakeError, QueryRefused, UsageError
+from ioweather.core.errors import LakeError, UsageError
 from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import make_directories
 from ioweather.core.tables import TABLES
@@ -166,9 +166,11 @@ def export_table(
     query = f"SELECT * FROM {quote(table)} WHERE {' AND '.join(conditions) or 'TRUE'} ORDER BY {time}"
     try:
         require_select(query, query)
-    except QueryRefused as error:
-        raise QueryRefused(
-            f"--where requires one condition. {error.message}", hint="Example: --where \"system = 'scratch'\""
+    except UsageError as error:
+        raise UsageError(
+            f"--where requires one condition. {error.message}",
+            hint="Example: --where \"system = 'scratch'\"",
+            kind="QueryRefused",
         ) from None
     draft = out.with_name(f".{out.name}.partial")
     try:
@@ -178,7 +180,7 @@ def export_table(
     except duckdb.IOException as error:
         raise UsageError(f"--out {out}: {error}") from None
     except duckdb.Error as error:
-        raise QueryRefused(f"DuckDB: {error}") from None
+        raise UsageError(f"DuckDB: {error}", kind="QueryRefused") from None
     finally:
         draft.unlink(missing_ok=True)
     return rows

@@ -1,17 +1,12 @@
-"""Inventory of `series`: which groups of rows each day has, their sums, and which source an answer reads.
+"""Inventory of `series`: which groups of rows each day has, and which source an answer reads.
 
 Sealed days are known from their seal; the others are counted. For each file system, kind of component, metric and day
 exactly one source is read, so that the same bytes are never counted twice.
-
-Sums of a sealed day are in a small Parquet file next to the seal, which names it: over all components by step (without
-a component), and per component by hour. Only groups on a regular grid have sums. A row is like one of `series`, with
-the sum of `n` values of `interval_ns`. The name of the file ends with its digest: a damaged file is not used.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache, lru_cache
@@ -23,12 +18,11 @@ import duckdb
 
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.facility import Facility
-from ioweather.core.safe_files import make_directories, sync_to_disk, write_whole
+from ioweather.core.safe_files import make_directories, write_whole
 from ioweather.core.tables import OLDEST_NS, Quality
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, utc_day
+from ioweather.core.units import DAY_NS, MINUTE_NS, utc_day
 from ioweather.lake import layout
 from ioweather.lake.database import connection, literal
-from ioweather.lake.layout import content_digest, damaged_files
 from ioweather.lake.object_store import fetch, store_of, upload
 
 if TYPE_CHECKING:
@@ -75,48 +69,17 @@ def _read_seal(path: Path, _changed_ns: int, files: tuple[str, ...]) -> dict[str
     return seal
 
 
-def find_totals(root: Path, days: Mapping[str, Iterable[str]]) -> dict[str, Path]:
-    """The file with the sums of each of these days, given with their files of `series`, where there is one."""
-    seals = ((day, read_seal(root, day, uris)) for day, uris in days.items())
-    named = {day: layout.seals_dir(root) / seal["totals"] for day, seal in seals if seal and "totals" in seal}
-    fetch(root, named.values())
-    return {day: path for day, path in named.items() if not damaged_files([path])}
-
-
 def write_seal(con: duckdb.DuckDBPyConnection, root: Path, sealed: TableFiles, day: str) -> None:
-    """Write the groups and the sums of a day that is one file, sorted and without duplicates."""
-    scan, folder = sealed.scan(), layout.seals_dir(root)
-    make_directories(folder, root)
-    found = count_groups(con, scan)
-    regular = [group for group, _ in found if group.regular]
-    rows = f"{rows_of_groups(scan, regular)} AND {POSSIBLE}"
-
-    def summed(component: str, start: str, condition: str) -> str:
-        """SELECT of the sums of `value` and the number `n` of rows, by these SQL expressions of name and time."""
-        return f"""(SELECT day, source, system, component_kind, metric, {component} AS component, {start} AS start_ns,
-            interval_ns, sum(value) AS value, count(*) AS n, 0 AS quality
-            FROM ({rows}) WHERE {condition} GROUP BY ALL)"""
-
-    steps = summed("NULL::VARCHAR", "start_ns", "TRUE")
-    hours = summed("component", f"start_ns - start_ns % {HOUR_NS}", f"{HOUR_NS} % interval_ns = 0")
-    draft = folder / f".{day}.{os.getpid()}"
-    try:
-        con.execute(
-            f"COPY (FROM ({steps} UNION ALL {hours}) ORDER BY component IS NULL, metric, start_ns) "
-            f"TO {literal(draft)} (FORMAT parquet, COMPRESSION zstd)"
-        )
-        sync_to_disk(draft, 0o444)
-        totals = draft.rename(draft.with_name(f"{day}.totals-{content_digest(draft)}.zstd.parquet"))
-    finally:
-        draft.unlink(missing_ok=True)
+    """Write the groups of a day that is one file, sorted and without duplicates."""
+    make_directories(layout.seals_dir(root), root)
+    found = count_groups(con, sealed.scan())
     body = {
         "day": day,
         "files": [uri.rsplit("/", 1)[1] for uri in sealed.uris],
-        "totals": totals.name,
         "groups": [{"group": asdict(group), "component_names": names} for group, names in found],
     }
     write_whole(seal_file(root, day), json.dumps(body).encode(), 0o644)
-    upload(root, [totals, seal_file(root, day)])
+    upload(root, [seal_file(root, day)])
 
 
 def rows_of_groups(rows: str, groups: Iterable[SeriesGroup]) -> str:

@@ -1,8 +1,8 @@
 """Care of a stored lake: closed days sealed into one sorted file each, retention, vacuum, check of all files, and the
 removal of the rows of a file.
 
-A sealed day needs no search for duplicates; a seal of `series` says what is in the day, so that questions about months
-need no scan; and their sums. Files that came in together share their rows' `ingest_id`, and are removed together. Rows
+A sealed day needs no search for duplicates; a seal of `series` says what is in the day, so that no question counts the
+rows. Files that came in together share their rows' `ingest_id`, and are removed together. Rows
 are removed first and the ledger entry last: an interrupted removal is completed by running it again.
 """
 
@@ -28,7 +28,7 @@ from ioweather.lake import layout
 from ioweather.lake.appends import delete_rows, retry_conflicts, rewrite_day, writer_connection
 from ioweather.lake.database import connection, literal, literals, quote
 from ioweather.lake.delta_tables import ONE_PER_KEY, Table, TableFiles, is_one_per_key, newest_files, open_table
-from ioweather.lake.inventory import IS_MINUTE, find_totals, read_seal, seal_file, write_seal
+from ioweather.lake.inventory import IS_MINUTE, read_seal, seal_file, write_seal
 from ioweather.lake.layout import damaged_files, digest_in_name
 from ioweather.lake.object_store import fetch, remove
 
@@ -61,11 +61,7 @@ def compact(lake: Lake, *, everything: bool = False, progress: Progress = silent
                 kind="LakeVersionError",
             )
         for day, uris in sorted(table.files().days().items()):
-            if _is_sealed(lake.root, spec, day, uris):
-                if name == "series" and not find_totals(lake.root, {day: uris}):
-                    progress(len(done), None, f"adding up {day}")  # sealed by an earlier version
-                    write_seal_of_day(lake.root, spec, day, uris)
-            elif day <= last or everything:
+            if (day <= last or everything) and not _is_sealed(lake.root, spec, day, uris):
                 progress(len(done), None, f"sealing {name} {day}")
                 done += _seal_day(lake.root, spec, day)
     return done
@@ -123,12 +119,6 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> list[SealedDay]:
     return [(spec.name, day, len(uris), count)]
 
 
-def write_seal_of_day(root: Path, spec: TableSpec, day: str, uris: list[str]) -> None:
-    """Write the seal of a day that is already one file, sorted and without duplicates."""
-    with writer_connection(spec) as con:
-        write_seal(con, root, TableFiles(spec, None, tuple(uris)), day)
-
-
 def apply_retention(lake: Lake, facility: Facility, *, dry_run: bool = False) -> dict[str, int]:
     """Drop whole days of raw samples, operations of jobs and responses past their time, then files no version needs.
     Returns the number of rows by table, and of `files`."""
@@ -169,11 +159,8 @@ def vacuum(lake: Lake, facility: Facility, *, dry_run: bool = False) -> int:
     removed = sum(table.vacuum(hours, dry_run=dry_run) for table in tables if table is not None)
     days = newest_files(layout.tables_dir(lake.root), TABLES["series"]).days()
     if not dry_run and layout.seals_dir(lake.root).is_dir():
-        current = set(find_totals(lake.root, days).values())
         for path in layout.seals_dir(lake.root).iterdir():
-            # Totals of an earlier version, or of files that the day had before, which readers may still use.
-            is_old = path.suffix != ".json" and path not in current and _measure_age_seconds(path) > DAY_NS / 1e9
-            if path.name[:10] not in days or is_old:
+            if path.suffix != ".json" or path.name[:10] not in days:  # or one of the sums that earlier versions wrote
                 path.unlink()
                 remove(lake.root, [path])
     return removed
@@ -298,6 +285,15 @@ def forget_file(lake: Lake, files: Mapping[str, str], rows: Mapping[str, int], i
     for table in rows:
         _remove_rows(lake, table, f"ingest_id IN ({literals(ingest_ids)})")
     _remove_rows(lake, "ingests", f"digest IN ({literals(files.values())})")
+
+
+def forget_runs(lake: Lake, digests: Collection[str]) -> None:
+    """Remove the rows of these runs; their files stay in the ledger. `applications` is changed last, because it says
+    that a run is stored."""
+    if digests:
+        named = [name for name, spec in TABLES.items() if "log_digest" in spec.names]
+        for name in sorted(named, key=lambda name: name == "applications"):
+            _remove_rows(lake, name, f"log_digest IN ({literals(digests)})")
 
 
 def _remove_rows(lake: Lake, name: str, condition: str) -> None:

@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ioweather.core.errors import QueryRefused
+from ioweather.core.errors import UsageError
 from ioweather.core.tabular import Tabular, frame_of_rows
 from ioweather.core.units import joined, names_of, parse_size
 from ioweather.lake.confinement import confine
@@ -89,13 +89,15 @@ def run_user_sql(
     answer_bytes: int = 1 << 30,
     must_confine: bool = False,
 ) -> SqlResult:
-    """Run the query over the tables. Raises QueryRefused where it is not one SELECT or EXPLAIN of one, fails, or
-    exceeds a limit; with `must_confine`, also where the kernel cannot confine the child."""
+    """Run the query over the tables. Raises UsageError (kind QueryRefused) where it is not one SELECT or EXPLAIN of
+    one, fails, or exceeds a limit; with `must_confine`, also where the kernel cannot confine the child."""
     from ioweather.lake.database import literal, quote  # not loaded by the child
     from ioweather.lake.lake import QUARANTINE
 
     if snapshot.owner is not None:
-        raise QueryRefused("SQL reads the whole lake, so it is not available to users with partial access.")
+        raise UsageError(
+            "SQL reads the whole lake, so it is not available to users with partial access.", kind="QueryRefused"
+        )
     directory = str(snapshot.root.resolve())
     snapshot.fetch_all()  # a child reaches no network
     tables = {
@@ -125,8 +127,10 @@ def run_user_sql(
     try:
         data, _ = child.communicate(json.dumps(question).encode(), timeout=seconds)
     except subprocess.TimeoutExpired:
-        raise QueryRefused(
-            f"The query ran longer than {seconds:g} s and was stopped.", hint="Reduce the query, or increase --timeout."
+        raise UsageError(
+            f"The query ran longer than {seconds:g} s and was stopped.",
+            hint="Reduce the query, or increase --timeout.",
+            kind="QueryRefused",
         ) from None
     finally:
         child.kill()
@@ -136,15 +140,17 @@ def run_user_sql(
     except ValueError:  # the kernel stopped it before it could say why
         raise _make_memory_error(memory) from None
     if "refused" in answer:
-        raise QueryRefused(str(answer["refused"]), hint=str(answer["hint"]))
+        raise UsageError(str(answer["refused"]), hint=str(answer["hint"]), kind="QueryRefused")
     found = tuple(tuple(row) for row in answer["rows"])
     return SqlResult(tuple(answer["columns"]), tuple(answer["types"]), found, bool(answer["truncated"]))
 
 
-def _make_memory_error(memory: str) -> QueryRefused:
+def _make_memory_error(memory: str) -> UsageError:
     """Return the error of a query that exceeded its memory limit, such as "1GiB"."""
-    return QueryRefused(
-        f"The query needed more than {memory} of memory and was stopped.", hint="Aggregate, or filter by day."
+    return UsageError(
+        f"The query needed more than {memory} of memory and was stopped.",
+        hint="Aggregate, or filter by day.",
+        kind="QueryRefused",
     )
 
 
@@ -174,24 +180,24 @@ def start_child(*, stderr: int) -> subprocess.Popen[bytes]:
 
 
 def require_select(sql: str, select: str) -> None:
-    """Raise QueryRefused where `sql` is not one statement, or its part `select` is no SELECT."""
+    """Raise UsageError where `sql` is not one statement, or its part `select` is no SELECT."""
     import duckdb
 
     try:
         count = len(duckdb.extract_statements(sql))
         kinds = [str(found.type) for found in duckdb.extract_statements(select)] if count == 1 else []
     except duckdb.Error as error:
-        raise QueryRefused(f"DuckDB: {error}") from None
+        raise UsageError(f"DuckDB: {error}", kind="QueryRefused") from None
     if count != 1:
-        raise QueryRefused(f"Expected one statement, found {count}.")
+        raise UsageError(f"Expected one statement, found {count}.", kind="QueryRefused")
     named = kinds[0].rsplit(".", 1)[-1].removesuffix("_STATEMENT") if kinds else "An empty statement"
     if named != "SELECT" or len(kinds) > 1:
         hint = "Only SELECT and EXPLAIN SELECT are allowed; the lake is read-only."
-        raise QueryRefused(f"{named} is not allowed here.", hint=hint)
+        raise UsageError(f"{named} is not allowed here.", hint=hint, kind="QueryRefused")
 
 
 def checked_statement(sql: str) -> str:
-    """Return the text of the only statement: a SELECT, or EXPLAIN [ANALYZE] of one. Raises QueryRefused otherwise.
+    """Return the text of the only statement: a SELECT, or EXPLAIN [ANALYZE] of one. Raises UsageError otherwise.
 
     EXPLAIN ANALYZE runs its statement, and DuckDB calls both EXPLAIN, so what follows is checked by itself.
     """
@@ -204,7 +210,7 @@ def checked_statement(sql: str) -> str:
     explained = re.match(r"\s*EXPLAIN\s+(ANALYZE\s+)?", statement, re.IGNORECASE)
     require_select(sql, statement[explained.end() :] if explained else statement)
     if hidden := _HIDDEN.search(statement):
-        raise QueryRefused(f"{hidden[0]} is not available here.")
+        raise UsageError(f"{hidden[0]} is not available here.")
     return statement
 
 
@@ -229,9 +235,9 @@ def _answer_query(question: Mapping[str, Any]) -> str:
     except (duckdb.OutOfMemoryException, MemoryError):
         raise _make_memory_error(question["memory"]) from None
     except duckdb.Error as error:
-        raise QueryRefused(f"DuckDB: {error}") from None
+        raise UsageError(f"DuckDB: {error}") from None
     if len(data) > question["answer_bytes"]:
-        raise QueryRefused(f"The result is larger than {question['answer_bytes'] >> 20} MiB.", hint="Select less.")
+        raise UsageError(f"The result is larger than {question['answer_bytes'] >> 20} MiB.", hint="Select less.")
     return data
 
 
@@ -279,11 +285,11 @@ def _write_rows(question: Mapping[str, Any]) -> None:
             io.write_ipc_stream(core.RecordBatchReader.from_stream(rows), sys.stdout.buffer)
             sys.stdout.buffer.flush()
         except (duckdb.OutOfMemoryException, MemoryError):
-            raise QueryRefused(f"The SELECT needed more than {question['memory']} of memory.") from None
-        except QueryRefused as refusal:
-            raise QueryRefused(refusal.message, hint=f"{refusal.hint} {present}") from None
+            raise UsageError(f"The SELECT needed more than {question['memory']} of memory.") from None
+        except UsageError as refusal:
+            raise UsageError(refusal.message, hint=f"{refusal.hint} {present}") from None
         except Exception as error:  # of DuckDB, or of the stream that its rows go through
-            raise QueryRefused(f"DuckDB: {_format_one_line(error)}{unreadable}", hint=present) from None
+            raise UsageError(f"DuckDB: {_format_one_line(error)}{unreadable}", hint=present) from None
 
 
 def _format_one_line(error: Exception) -> str:
@@ -291,13 +297,13 @@ def _format_one_line(error: Exception) -> str:
 
 
 def _write_projection(question: Mapping[str, Any], given: Sequence[str]) -> str:
-    """Every column of the table, in its type. Raises QueryRefused where the SELECT does not fit the table."""
+    """Every column of the table, in its type. Raises UsageError where the SELECT does not fit the table."""
     table, columns = question["table"], question["columns"]
     names = [name for name, *_ in columns]
     if unknown := [name for name in given if name not in names]:
-        raise QueryRefused(f"{table} has no column {', '.join(unknown)}.", hint=f"Columns: {', '.join(names)}.")
+        raise UsageError(f"{table} has no column {', '.join(unknown)}.", hint=f"Columns: {', '.join(names)}.")
     if missing := [name for name, _, needed, known in columns if needed and known == "NULL" and name not in given]:
-        raise QueryRefused(f"The SELECT lacks {', '.join(missing)}, which {table} requires.")
+        raise UsageError(f"The SELECT lacks {', '.join(missing)}, which {table} requires.")
     parts = []
     for name, kind, needed, known in columns:
         column = f'"{name}"'
@@ -327,7 +333,7 @@ def give_up_rights(
     os.chdir(directory)
     if not confine(files, _READABLE) and must_confine:
         hint = "SQL over HTTP needs Landlock or seccomp. `ioweather sql` works without them."
-        raise QueryRefused("This kernel cannot isolate a query.", hint=hint)
+        raise UsageError("This kernel cannot isolate a query.", hint=hint)
 
 
 def main() -> None:
@@ -344,7 +350,7 @@ def main() -> None:
                 sys.stdout.write(_answer_query(question))
         except MemoryError:
             raise _make_memory_error(question["memory"]) from None
-    except QueryRefused as error:
+    except UsageError as error:
         refusal = json.dumps({"refused": error.message, "hint": error.hint.strip()})
         (sys.stderr if is_file else sys.stdout).write(refusal)
     sys.stdout.flush()

@@ -50,8 +50,7 @@ from ioweather.core.units import (
 )
 from ioweather.lake import grid
 from ioweather.lake.lake import Snapshot
-from ioweather.stats.estimates import Intervals, surely
-from ioweather.stats.forecast import (
+from ioweather.planning.rolling_forecast import (
     CANDIDATES,
     CHOSEN,
     CLIMATOLOGY,
@@ -67,8 +66,8 @@ from ioweather.stats.forecast import (
     rolling_forecasts,
     rolling_intervals,
 )
+from ioweather.stats.estimates import Intervals, surely
 from ioweather.stats.slowdown import ROLLUP_COLUMNS, operation_series
-from ioweather.stats.summary_tables import table
 from ioweather.stats.system_grid import facility_zone, local_clock, steps_of
 from ioweather.topics.source import DataSource
 
@@ -119,8 +118,6 @@ _SEEN: Final = 0.75
 # [ours] Advice on the start needs a gain of a twentieth over a fortnight of judged days, else it may be chance.
 WORTH_IT: Final = 0.05
 LEAST_DAYS: Final = 14
-# [ours] Intervals that held less often than intended by this share are too narrow.
-_TOO_NARROW: Final = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,17 +203,15 @@ def forecast_answer(
     if main.low is None:
         expected = f"in {main.minutes} minutes {BY[main.by]}; too little history for an interval"
     days = len(seen.values) * window_ns / DAY_NS
-    short = "With less than two weeks of history, the usual value of an hour of the week is uncertain."
     return replace(
         answer,
         headline=f"{seen.title}: {format_value(now, seen.unit)} now, {expected}.",
         facts=(*_facts(seen, forecasts, zone), *start.facts),
-        exhibits=(replace(forecast_exhibit(seen, forecasts), estimates=skills), *start.exhibits),
+        exhibits=(replace(forecast_exhibit(seen, forecasts), estimates=skills),),
         findings=(*_findings(forecasts), start.finding),
         caveats=(
             *seen.notes,
             f"The forecast uses {days:.1f} days of history. Hours of the week are in {zone_name}.",
-            *([short] if days < 14 else []),
             f"Errors are computed on {'log(1 + MiB/s)' if seen.of == 'load' else 'the logarithm'}. A value 'in 60 "
             "min' is for the window that ends then. The forecast ignores future jobs.",
         ),
@@ -267,35 +262,25 @@ def _skill_of_sums(sums: Floats) -> Any:
 
 
 def _facts(history: History, forecasts: Sequence[Horizon], zone: dt.tzinfo) -> Iterator[FactGroup]:
-    """Yield the expected values, and the record of each horizon."""
+    """Yield the expected values."""
     width, until = format_seconds(history.window_ns / 1e9), format_time_ns(history.end_ns, zone)
     now = Fact("now", "now", float(history.values[-1]), history.unit, note=f"{width} until {until[:16]}{until[19:]}")
-    values, record = [now], []
+    values = [now]
     for at in forecasts:
         name, label = f"in_{at.minutes}_min", f"in {at.minutes} min"
         expected = f"{history.range_of(at) or 'no interval yet'}, {BY[at.by]}"
         values.append(Fact(name, label, at.value, history.unit, note=expected))
-        if at.skill.value is not None and at.coverage is not None:
-            note = f"smaller errors than 'as usual'; {at.coverage:.0%} of values in the interval (nominal: {LEVEL:.0%})"
-            record.append(Fact(name, label, f"{at.skill.value:.0%}".replace("-0%", "0%"), note=note))
     yield FactGroup("expected", f"{history.title}, in windows of {width}", tuple(values))
-    yield FactGroup("record", "Past forecasts", tuple(record))
 
 
 def _findings(forecasts: Sequence[Horizon]) -> Iterator[Finding]:
-    """Yield up to which horizon the present value forecasts better, and where intervals are too narrow."""
+    """Yield up to which horizon the present value forecasts better."""
     persistent = [at.minutes for at in forecasts if at.by == CANDIDATES[PERSISTENCE]]
     text = "In the past, 'as usual' had smaller errors at every horizon."
     if persistent:
         text = f"In the past, 'as now' had smaller errors than 'as usual' up to {max(persistent)} minutes ahead."
     if any(at.n for at in forecasts):
         yield Finding(text, name="record")
-    if off := [str(at.minutes) for at in forecasts if at.coverage is not None and at.coverage < LEVEL - _TOO_NARROW]:
-        text = (
-            f"Intervals {', '.join(off)} minutes ahead are too narrow: they contained the actual value less often "
-            "than intended."
-        )
-        yield Finding(text, name="narrow_intervals")
 
 
 def forecast_exhibit(history: History, forecasts: Sequence[Horizon]) -> Exhibit:
@@ -335,7 +320,6 @@ class BestStart:
 
     finding: Finding
     facts: tuple[FactGroup, ...] = ()
-    exhibits: tuple[Exhibit, ...] = ()
     start_ns: int | None = None
     gain: Estimate | None = None
 
@@ -359,11 +343,9 @@ def best_start(hourly: HourlyMeans, history: History, zone: tuple[dt.tzinfo, str
         gain = intervals.estimate(gain.name, "ratio", sums, lambda s: 1 - np.exp(-s[..., 1] / s[..., 0]), n=n)
     title = f"Best start in the next 24 h, for {format_seconds(hours * 3600)}"
 
-    def said(
-        finding: Finding, *facts: Fact, exhibits: tuple[Exhibit, ...] = (), start_ns: int | None = None
-    ) -> BestStart:
+    def said(finding: Finding, *facts: Fact, start_ns: int | None = None) -> BestStart:
         """Return the advice with its facts."""
-        return BestStart(finding, (FactGroup("best_start", title, facts),), exhibits, start_ns, gain)
+        return BestStart(finding, (FactGroup("best_start", title, facts),), start_ns, gain)
 
     if n < LEAST_DAYS or gain.value is None or gain.low is None:
         why = f"needs {LEAST_DAYS} days of history to compare hours; only {n} so far"
@@ -380,21 +362,12 @@ def best_start(hourly: HourlyMeans, history: History, zone: tuple[dt.tzinfo, str
         is_small = gain.high is not None and gain.high < WORTH_IT
         any_time = Fact("start", "start", "any time", note="differences between hours are within the noise")
         return said(Finding(text, "note" if is_small else "undecided", "best_start"), any_time, saved)
-    clock = tuple(ns_to_datetime(int(moment), zone[0]).strftime("%a %H:%M") for moment in times)
-    columns = (
-        f"start: start [time_ns]; clock: local ({zone[1]}) [text]; typical: typical {what} [{history.unit}]; "
-        "ratio: against all hours [factor]"
-    )
-    about = f"Typical {what} over {hours} h, by start time"
-    rows = table("starts", columns, times, clock, history.back(typical), np.exp(typical - mean), title=about)
-    chart = Chart.of("timeline", rows, "x=start y=typical", f"Typical {what} by start time, next 24 hours")
+    clock = ns_to_datetime(int(times[best]), zone[0]).strftime("%a %H:%M")
     return said(
         Finding(f"The hours differ: o{chosen} ({interval}).", name="best_start"),
-        Fact("start", "start at", clock[best], note=zone[1]),
+        Fact("start", "start at", clock, note=zone[1]),
         Fact("typical_then", f"typical {what} then", float(history.back(typical[best])), history.unit),
-        Fact("typical", "typical for all 24 hours", float(history.back(mean)), history.unit),
         saved,
-        exhibits=(Exhibit("forecast.start", chart.title, (rows,), (chart,), (gain,)),),
         start_ns=int(times[best]),
     )
 

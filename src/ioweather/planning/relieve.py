@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, NamedTuple
@@ -31,6 +31,11 @@ _MOST_FILES: Final = 10_000
 # SQL of the stripes of a file: those of all components of its layout.
 _STRIPES: Final = "string_split(replace(osts, ';', ','), ',')"
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
+_NO_COMMAND: Final = (
+    "of these files have no command: their layout has several components, their path is not in the lake, or they use "
+    "all targets. `lfs migrate --copy FILE FILE` preserves a layout. Set max_create_count=0 for the target during the "
+    "migration."
+)
 _CAVEATS: Final = (
     "Target load comes from server samples. File traffic comes from Darshan logs and is spread evenly over the "
     "stripes of a file. Runs without a log are not included.",
@@ -73,12 +78,10 @@ class RelieveOutcome:
 class FileThere(NamedTuple):
     """A file with stripes on the target, and the bytes moved there.
 
-    `path` is as stored; `escaped` is None if the lake has a hash. `osts` are the OST numbers of its layout, a
-    semicolon between components.
+    `path` is as stored, perhaps a hash. `osts` are the OST numbers of its layout, a semicolon between components.
     """
 
     path: str
-    escaped: bool | None
     bytes_there: float
     size_bytes: int | None
     uid: int | None
@@ -102,6 +105,7 @@ def run(source: DataSource, params: Params) -> Answer:
     if not outcome.files:
         headline, asked = _write_headline(outcome), f"Which files should move off {outcome.target}?"
         return Answer(question=asked, headline=headline, coverage=(coverage,), name="relieve", result=outcome)
+    several = sum(file.command is None for file in outcome.files)
     facts = (
         Fact("level", "moved", outcome.level, "bytes"),
         Fact("mean_level", "mean of all targets", outcome.mean_level, "bytes"),
@@ -114,7 +118,7 @@ def run(source: DataSource, params: Params) -> Answer:
         headline=_write_headline(outcome),
         facts=(FactGroup("target", outcome.target, facts),),
         exhibits=(Exhibit("relieve", "Files to move", tables=(ResultTable.of("files", _COLUMNS, rows, title),)),),
-        findings=tuple(_list_limits(outcome)),
+        findings=(Finding(f"{several:,} {_NO_COMMAND}", "undecided", name="no_command"),) if several else (),
         caveats=_CAVEATS,
         coverage=(coverage,),
         name="relieve",
@@ -175,21 +179,6 @@ def _write_headline(outcome: RelieveOutcome) -> str:
     return f"{state} Moving all {what} would remove {share} of the excess."
 
 
-def _list_limits(outcome: RelieveOutcome) -> Iterator[Finding]:
-    """Yield that some files have no command, and that the known files are not enough."""
-    several = sum(file.command is None for file in outcome.files)
-    if several:
-        yield Finding(
-            f"{several:,} of these files have no command: their layout has several components, their path is not in "
-            "the lake, or they use all targets. `lfs migrate --copy FILE FILE` preserves a layout. Set "
-            "max_create_count=0 for the target during the migration.",
-            "undecided",
-            name="no_command",
-        )
-    if outcome.excess_bytes and not outcome.is_enough:
-        yield Finding("The known files account for only part of the excess.", "undecided", name="not_enough")
-
-
 def choose_fewest(amounts: Floats, wanted: float) -> Indices:
     """Return the fewest amounts whose sum reaches `wanted`: the largest, and the smallest sufficient one as the last.
 
@@ -234,20 +223,16 @@ def _parse_ost_numbers(file: FileThere) -> list[int]:
 
 def _format_migrate_command(file: FileThere, stripes: Sequence[int] | None) -> str | None:
     """Return the command that moves a file; None without a known path or a free target."""
-    if stripes is None or file.escaped is None:
+    if stripes is None or not file.path.startswith("/"):
         return None
-    return f"lfs migrate -n -o {','.join(map(str, stripes))} {quote_for_shell(file.path, escaped=file.escaped)}"
+    return f"lfs migrate -n -o {','.join(map(str, stripes))} {quote_for_shell(file.path)}"
 
 
-def quote_for_shell(path: str, *, escaped: bool) -> str:
-    """Quote a path for the shell: as $'...' if it has control characters, or is stored with \\xNN and doubled
-    backslashes (`escaped`)."""
-    if path.startswith("-"):
-        path = f"./{path}"
-    if not escaped and not _UNPRINTABLE.search(path):
+def quote_for_shell(path: str) -> str:
+    """Quote a path for the shell: as $'...' if it has control characters."""
+    if not _UNPRINTABLE.search(path):
         return shlex.quote(path)
-    text = path if escaped else path.replace("\\", "\\\\")
-    text = _UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    text = _UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", path.replace("\\", "\\\\"))
     return "$'" + text.replace("'", "\\'") + "'"
 
 
@@ -310,7 +295,7 @@ def _write_sql_of_logged_files(snapshot: Snapshot, filesystem: str, number: int,
     mine = _write_sql_of_stripes(number)
     moved = f"(coalesce(read_bytes, 0) + coalesce(write_bytes, 0)) * {mine} / len({_STRIPES})"
     return f"""
-        SELECT path, CASE WHEN path LIKE '/%' THEN FALSE END, sum(there) AS there,
+        SELECT path, sum(there) AS there,
             max(greatest(read_extent_bytes, write_extent_bytes)), arg_max(uid, start_ns),
             max(greatest(last_read_ns, last_write_ns)), arg_max(osts, start_ns)
         FROM (SELECT *, {moved} AS there FROM ({snapshot.rows("files", {"module": ("POSIX", "STDIO")}, period)}))
@@ -323,7 +308,7 @@ def _read_largest(snapshot: Snapshot, select: str) -> tuple[int, list[FileThere]
     """Return the number of files, and the largest first."""
     ((count,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({select})").fetchall()
     rows = snapshot.bare.execute(f"{select} ORDER BY there DESC, path LIMIT {_MOST_FILES}").fetchall()
-    return int(count), [FileThere(*row)._replace(bytes_there=float(row[2])) for row in rows]
+    return int(count), [FileThere(*row)._replace(bytes_there=float(row[1])) for row in rows]
 
 
 def _read_user_names(snapshot: Snapshot) -> dict[int | None, str]:

@@ -48,6 +48,12 @@ _LOCAL = re.compile(
 _ABSOLUTE = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?\s*(?:Z|UTC|[+-]\d{2}:?\d{2})")
 _SLASHED_DATE = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{2}|\d{4})(?!\d)")
 _SLASHED_STAMP = re.compile(r'(?:\n {0,40}|"timestamp"\s*:\s*")(\d{1,2}/\d{1,2}/\d{2,4}) ')
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DATE_LINE = re.compile(
+    rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ({'|'.join(_MONTHS)}) {{1,2}}(\d{{1,2}}) (\d\d:\d\d:\d\d)(?: ([AP]M))?"
+    r" ([A-Z]{2,5}|[+-]\d{2,4}) (\d{4})",
+    re.ASCII,
+)
 # The last moment of int64 nanoseconds is in the year 2262.
 _END_OF_TIME_NS = 1 << 63
 
@@ -55,6 +61,16 @@ _END_OF_TIME_NS = 1 << 63
 def is_stamp(text: str) -> bool:
     """Whether the text is a time stamp of sysstat."""
     return _LOCAL.fullmatch(text) is not None or _ABSOLUTE.fullmatch(text) is not None
+
+
+def date_stamp(text: str) -> str | None:
+    """Output of `date` in the C locale, 'Fri Apr 10 12:38:33 EDT 2020', as 2020-04-10 12:38:33; None for other text.
+    Of zones only UTC is used: other short names of zones have several meanings."""
+    if (match := _DATE_LINE.fullmatch(text)) is None:
+        return None
+    month, day, time, half, zone, year = match.groups()
+    utc = " UTC" if zone in ("UTC", "GMT") else ""
+    return f"{year}-{_MONTHS.index(month) + 1:02d}-{int(day):02d} {time}{' ' + half if half else ''}{utc}"
 
 
 def find_day_first(path: Path) -> bool:

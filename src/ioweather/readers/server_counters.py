@@ -41,6 +41,8 @@ from ioweather.readers.text_files import (
     all_of_a_kind,
     beginning,
     files_of_a_kind,
+    hosts_before,
+    lines_of_host,
     numbered_lines,
     plain_head,
     shown_counts,
@@ -93,6 +95,8 @@ _PARAMETER = re.compile(
     r"^(?:obdfilter|mdt|mds|ost|mdd|llite|osc|mdc|ldlm|osd-\w+)\.[^\s=]+=|^(?:memused|lnet_memused|jobid_var)=[^\s=]*\s*$",
     re.MULTILINE,
 )
+# As pdsh prints it: the name of its host before every line.
+_OF_HOSTS = re.compile(r"^([A-Za-z0-9][\w.-]{0,252}): (?:obdfilter|mdt|mds|ost|osd-\w{1,20})\.[^\s=]+=", re.MULTILINE)
 _DEVICE_LIST = re.compile(
     r"^[ \t]{0,9}\d{1,9} UP (?:mgc|osc|mdc|lov|lmv) \S{1,255} \S{1,255} \d{1,9} \S{0,255}@", re.MULTILINE
 )
@@ -111,12 +115,14 @@ def _is_dump(text: str) -> bool:
 
 
 def _detect_lustre(head: bytes, path: Path) -> float:
-    """Output of `lctl get_param` a list of devices, a /proc tree, or a folder of them."""
+    """Output of `lctl get_param` (also through pdsh), a list of devices, a /proc tree, or a folder of them."""
     if path.is_dir():
         return 0.9 if _trees(path) or files_of_a_kind(path, _is_dump) else 0.0
     text = plain_head(head)
     if _is_dump(text):
         return 0.95
+    if _OF_HOSTS.search(text):
+        return 0.94
     if _DEVICE_LIST.search(text):
         return 0.93
     return 0.4 if _LONE_FILE.match(text) else 0.0
@@ -137,7 +143,13 @@ def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> I
     if not path.is_dir():
         if _DEVICE_LIST.search(beginning(path)):
             return iter([parse_device_list(_lustre_lines(path))])
-        return snapshots(get_param_blocks(_lustre_lines(path), more_follows=more_follows), str(path), host)
+        return (
+            snapshot
+            for name in (() if _is_dump(beginning(path)) else hosts_before(path, _OF_HOSTS)) or ("",)
+            for snapshot in snapshots(
+                get_param_blocks(_lustre_lines(path, name), more_follows=more_follows), str(path), name or host
+            )
+        )
     if trees := _trees(path):
 
         def latest_ns(found: Snapshot) -> int:
@@ -172,14 +184,14 @@ def _host_in_name(path: Path) -> str | None:
     return match[0] if match is not None else None
 
 
-def _lustre_lines(path: Path) -> Iterator[str | None]:
-    """All whole lines; None where the last one is torn: the file was cut, or is being written."""
+def _lustre_lines(path: Path, host: str = "") -> Iterator[str | None]:
+    """All whole lines, or those of one host; None where the last one is torn: the file was cut, or is being written."""
     if _LONE_FILE.match(beginning(path)):
         raise SourceError(
             f"{path} is a single snapshot of an unnamed target, but amounts need two.",
             hint=_LUSTRE_HINT,
         )
-    for _, line, torn in numbered_lines(path):
+    for _, line, torn in lines_of_host(path, host):
         yield None if torn else line.replace("\0", "")
 
 

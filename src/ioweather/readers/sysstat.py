@@ -18,7 +18,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -32,6 +32,7 @@ from ioweather.readers.device_logs import (
     SAR_READINGS,
     DeviceSample,
     StampReader,
+    date_stamp,
     find_day_first,
     is_number,
     is_stamp,
@@ -39,7 +40,15 @@ from ioweather.readers.device_logs import (
     sample_frames,
 )
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import beginning, note_cut, numbered_lines, plain_head, text_blocks, whole_lines
+from ioweather.readers.text_files import (
+    beginning,
+    hosts_before,
+    lines_of_host,
+    note_cut,
+    plain_head,
+    text_blocks,
+    whole_lines,
+)
 
 _STATISTICS = re.compile(r'"statistics"\s*:\s*\[')
 _NODENAME = re.compile(r'"nodename"\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -125,6 +134,8 @@ def _read_devices(path: Path, record: _Record, key: str, name_key: str) -> Itera
 
 # 'Linux 6.1.0 (host) \t11/15/26 \t_x86_64_\t(2 CPU)'; very old ones lack the date, the machine or the CPUs.
 _RUN_LINE = re.compile(r"[Ll]inux \S+ \((?P<host>\S+)\)")
+# pdsh puts the host before each line.
+_PREFIXED_RUN = re.compile(r"^([^\s:]{1,255}): {1,99}[Ll]inux \S+ \(\S+\)", re.MULTILINE)
 # First words of lines that are no rows of a table.
 _KEYWORDS = frozenset(
     names_of("Device Device: avg-cpu: Linux linux Time: Filesystem Filesystem: Mon Tue Wed Thu Fri Sat Sun")
@@ -154,17 +165,23 @@ def _detect_iostat(head: bytes, path: Path) -> float:
         # sadf's JSON names the date of its data file; mpstat's has no disks.
         has_tables = '"disk"' in text or '"avg-cpu"' in text
         return 0.9 if '"sysstat"' in text and has_tables and '"file-date"' not in text else 0.0
-    lines = [line.strip() for line in text.split("\n")[:400]]
+    prefix = f"{match[1]}:" if (match := _PREFIXED_RUN.search(text)) else ""
+    lines = [line.removeprefix(prefix).strip() for line in text.split("\n")[:400]]
     has_tables = any(_is_device_header(line.split()) or line.startswith("avg-cpu:") for line in lines)
     return 0.9 if has_tables and any(_RUN_LINE.match(line) or is_stamp(line) for line in lines[:40]) else 0.0
 
 
 def _read_iostat(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    """Rows of JSON or text."""
+    """Rows of JSON or text; text of several hosts (pdsh) is read once for each host."""
     empty = f"{path} has no interval report: the first report of iostat is the average since boot."
     hint = "Run iostat with an interval, such as: S_TIME_FORMAT=ISO iostat -xtky 60"
-    reports = _read_iostat_json(path) if beginning(path).startswith("{") else _read_iostat_text(path)
-    samples = _iostat_samples(path, reports, context)
+    if beginning(path).startswith("{"):
+        samples = _iostat_samples(path, _read_iostat_json(path), context)
+    else:
+        samples = chain.from_iterable(
+            _iostat_samples(path, _read_iostat_text(path, host), replace(context, host=host or context.host))
+            for host in hosts_before(path, _PREFIXED_RUN) or ("",)
+        )
     return sample_frames(samples, IOSTAT_READINGS, SourceError(empty, hint=hint, kind="EmptyInput"))
 
 
@@ -260,10 +277,12 @@ def _read_iostat_json(path: Path) -> Iterator[_Report]:
         yield report
 
 
-def _read_iostat_text(path: Path) -> Iterator[_Report]:
-    """All reports in the order of the file; one that is cut inside a line at the end is left for the next time."""
+def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
+    """All reports in the order of the file, of the lines behind `prefix:` if it is given; one that is cut inside a line
+    at the end is left for the next time."""
     report: _Report | None = None
     host: str | None = None
+    printed: str | None = None  # by `date`, before a report
     table = ""  # of the next line: '', cpu, device, other
     name_last, opens_run, after_blank = False, True, True
     blank_lines: int | None = None  # counted behind a header
@@ -278,7 +297,7 @@ def _read_iostat_text(path: Path) -> Iterator[_Report]:
         opens_run, blank_lines = False, None
         return made
 
-    for number, whole_line, torn in numbered_lines(path):
+    for number, whole_line, torn in lines_of_host(path, prefix):
         if torn:
             if not after_blank:
                 return
@@ -297,8 +316,10 @@ def _read_iostat_text(path: Path) -> Iterator[_Report]:
         elif run := _RUN_LINE.match(stripped):
             if report is not None:
                 yield report
-            report, host, table = None, run["host"], ""
+            report, host, printed, table = None, run["host"], None, ""
             opens_run, blank_lines, indent = True, 0, indent or margin
+        elif dated := date_stamp(stripped):
+            printed, table = dated, ""
         elif table == "cpu":
             assert report is not None
             with suppress(ValueError):
@@ -318,11 +339,11 @@ def _read_iostat_text(path: Path) -> Iterator[_Report]:
             # Without time stamps a report begins with its first table.
             again = report is not None and bool(report.columns or (is_cpu and report.cpu_columns))
             if report is not None and again:
-                if report.stamp is not None:
+                if report.stamp is not None and printed is None:
                     raise CorruptInput(f"{where}: the table occurs twice under one timestamp.")
                 yield report
             if report is None or again:
-                report = opened(number, None)
+                report, printed = opened(number, printed), None
             if is_cpu:
                 table, report.cpu_columns = "cpu", tuple(words[1:])
             else:

@@ -142,6 +142,21 @@ def whole_lines(path: Path) -> Iterator[tuple[int, str]]:
     return ((number, line) for number, line, torn in numbered_lines(path) if not torn)
 
 
+def hosts_before(path: Path, pattern: re.Pattern[str]) -> list[str]:
+    """The hosts (first group) before lines of this pattern, as pdsh prints them; none if none is at the beginning."""
+    if pattern.search(beginning(path)) is None:
+        return []
+    return [*dict.fromkeys(match[1] for _, line in whole_lines(path) if (match := pattern.match(line)))]
+
+
+def lines_of_host(path: Path, host: str) -> Iterator[tuple[int, str, bool]]:
+    """The numbered lines of one host without its name; all lines if the host is empty. Where the file was cut, the
+    lines of any host may have been."""
+    for number, line, torn in numbered_lines(path):
+        if torn or line.startswith(f"{host}:" if host else ""):
+            yield number, line.removeprefix(f"{host}:").removeprefix(" ") if host else line, torn
+
+
 def batches(items: Iterator[Item], size: int) -> Iterator[list[Item]]:
     """Lists of up to `size` items. What comes before a damaged item is good: it is yielded before the error is
     raised."""

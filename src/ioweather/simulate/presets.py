@@ -79,7 +79,6 @@ class Preset:
     traffic_sd: float = 0.0  # logarithmic spread of what a byte of a transfer asks of a target
     closed_loop: bool = False  # flows that wait for one resource ask less of the others
     slow_service: bool = False  # a sick target serves each request of a probe slower, not only when it is overloaded
-    checkpoint_seconds: float = 0.0  # runs of checkpoints write about so often, for hours; 0: two to four times
     hdf5_ratio: float = 0.0  # part of the programs with collective I/O that use HDF5
     leader_ratio: float = 0.0  # part of the jobs of one project that reads, until `leader_days` of the period are over
     leader_days: float = 0.5
@@ -139,22 +138,6 @@ _HARD = replace(
     system_load=0.2,
     background_bytes_per_s=0.3e6,
 )
-# Long runs save their state at regular times; here they are most of the traffic, and servers count it by job.
-_REGULAR = replace(
-    _CLUSTER,
-    name="cluster-checkpoints",
-    title="Cluster with regular checkpoints in long runs",
-    checkpoint_seconds=1800.0,
-    typical_io_seconds=240.0,
-    noise_sd=0.057,
-    transfers_per_day=30.0,
-    system_load=0.2,
-    background_bytes_per_s=0.3e6,
-    jobs=1500,
-    nodes=400,
-    job_stats=True,
-)
-
 # car11: 66 projects, 27% of the jobs with a log, a home directory without monitoring, HDF5 beside MPI-IO, and a project
 # that reads more than all others until it stops.
 _INTREPID = replace(
@@ -193,7 +176,7 @@ _INTREPID = replace(
     ),
 )
 
-_ALL = (LAPTOP, _NOISY, _HIDDEN, _HARD, _CLUSTER, _REGULAR, _INTREPID)
+_ALL = (LAPTOP, _NOISY, _HIDDEN, _HARD, _CLUSTER, _INTREPID)
 PRESETS: dict[str, Preset] = {preset.name: preset for preset in _ALL}
 
 

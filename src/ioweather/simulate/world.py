@@ -184,7 +184,6 @@ def _draw_fields(kind: str, rng: np.random.Generator, preset: Preset) -> dict[st
     }
 
 
-_SAVING = ("checkpoint_shared", "checkpoint_per_process", "aggregated")
 _PROJECTS = ("climate", "fusion", "genomics", "combustion", "cosmology", "materials", "nuclear", "hydrology")
 
 
@@ -209,12 +208,6 @@ def _draw_program(number: int, kind: str, rng: np.random.Generator, preset: Pres
     drawn["instances"] = int(rng.choice([1, 1, 2, 3]))
     if drawn["interface"] == "MPI-IO" and stream(seed, "hdf5", number).random() < preset.hdf5_ratio:
         drawn["interface"] = "HDF5"
-    io_share = _IO_SHARES.get(kind, 1.0)
-    if preset.checkpoint_seconds and kind in _SAVING:
-        steps = int(rng.integers(4, 25))
-        every_seconds = float(rng.lognormal(np.log(preset.checkpoint_seconds), 0.5))
-        drawn |= {"steps": steps, "compute_seconds": steps * every_seconds, "instances": 1}
-        io_share *= steps / 4
     program = Program(
         name=f"{kind}-{number:03d}",
         kind=kind,
@@ -226,7 +219,9 @@ def _draw_program(number: int, kind: str, rng: np.random.Generator, preset: Pres
         popularity=1.0 / (1 + number % 10 + number // 10) ** 0.7,
         **drawn,
     )
-    return _set_io_seconds(program, preset, io_share * float(rng.lognormal(np.log(preset.typical_io_seconds), 0.5)))
+    return _set_io_seconds(
+        program, preset, _IO_SHARES.get(kind, 1.0) * float(rng.lognormal(np.log(preset.typical_io_seconds), 0.5))
+    )
 
 
 def _set_io_seconds(program: Program, preset: Preset, io_seconds: float) -> Program:

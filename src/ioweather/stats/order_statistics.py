@@ -106,27 +106,15 @@ class BySize:
         return slowest_of(self.at(total_bytes / requests), requests, overhead)
 
 
-@dataclass(frozen=True)
-class IndependenceTest:
-    """`correlation`: mean Spearman correlation over all pairs of targets. Small `p_value`: not independent.
-
-    Targets that are slow at the same time make the slowest of n *less* slow than the formula says, which is then an
-    upper bound.
-    """
-
-    correlation: float
-    p_value: float
-    rounds: int
-    targets: int
-    replicates: int
-    method: str = "mean pairwise Spearman correlation; null by shifting each target in time"
-
-
-def independence(concurrent: ArrayLike, *, replicates: int = 499, seed: int = 0) -> IndependenceTest | None:
+def independence(
+    concurrent: ArrayLike, *, replicates: int = 499, seed: int = 0
+) -> tuple[float, float, int, int] | None:
     """Test `concurrent[round, target]`, the times of concurrent requests (rounds in time order, NaN = missing).
 
-    The null turns each target's series around by a random shift, which keeps its own persistence and breaks what
-    targets share. None where fewer than 20 complete rounds or 2 targets are left.
+    Returns the mean Spearman correlation over all pairs of targets, p (small: not independent), rounds and targets.
+    Targets that are slow at the same time make the slowest of n *less* slow than the formula says, which is then an
+    upper bound. The null turns each target's series around by a random shift, which keeps its own persistence and
+    breaks what targets share. None where fewer than 20 complete rounds or 2 targets are left.
     """
     table = np.asarray(concurrent, np.float64)
     table = table[~np.isnan(table).any(axis=1)]
@@ -151,7 +139,7 @@ def independence(concurrent: ArrayLike, *, replicates: int = 499, seed: int = 0)
         shifts = rng.integers(0, rounds, targets)
         shuffled = np.take_along_axis(scores, (row + shifts) % rounds, axis=0)
         extreme += abs(mean_correlation(shuffled)) >= abs(observed)
-    return IndependenceTest(observed, (extreme + 1) / (replicates + 1), rounds, targets, replicates)
+    return observed, (extreme + 1) / (replicates + 1), rounds, targets
 
 
 def check_maxima(concurrent: ArrayLike, base: Distribution) -> list[tuple[int, float, float, float, float, int]]:

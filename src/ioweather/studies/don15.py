@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -63,10 +63,9 @@ from ioweather.facts.response_samples import (
 )
 from ioweather.stats.dependence import midranks
 from ioweather.stats.estimates import LEVEL, effective_sample, grouped_share, mean_estimate, median_estimate, plain
-from ioweather.stats.families import Law
 from ioweather.stats.mixture import HEADS, TAILS, fit_mixture, fits_no_better
 from ioweather.stats.summary_tables import MAX_ROWS, cdf_table, cells, thin
-from ioweather.stats.tail_fits import WHOLE_FAMILIES, fit_whole, largest_gap, sample_of
+from ioweather.stats.tail_fits import WHOLE_FAMILIES, fit_whole
 from ioweather.topics.source import DataSource
 
 _BINS: Final = 40
@@ -121,20 +120,6 @@ def _sampling(samples: Samples) -> Iterator[Piece]:
     yield () if known else ("The rows contain no run names, so runs cannot be counted.",), samples.coverage
 
 
-def _summary(shown: Sequence[ResponseSample]) -> ResultTable:
-    """Fastest, median, q90, q99, slowest and variation of each sample."""
-    rows: list[tuple[Cell, ...]] = []
-    for sample in shown:
-        quantiles = [float(q) for q in np.quantile(sample.seconds, (0.0, 0.5, 0.9, 0.99, 1.0))]
-        rows.append((sample.label, sample.n, *quantiles, _variation_percent(sample)))
-    return ResultTable.of(
-        "samples",
-        "sample [text]; n [count]; fastest [seconds]; median [seconds]; q90 [seconds]; q99 [seconds]; "
-        "slowest [seconds]; variation: variation (CoV) [percent]",
-        rows,
-    )
-
-
 def _variation_percent(sample: ResponseSample) -> float:
     """Standard deviation over mean, in percent."""
     return float(sample.seconds.std() / sample.seconds.mean() * 100)
@@ -160,7 +145,7 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Pi
     columns = "time [time_ns]; place [text]; op [text]; seconds: response time [seconds]; panel [text]"
     title = f"Requests of {format_bytes(shown[0].request_bytes)}"
     drawn = ResultTable.of("over_time", columns, rows)
-    yield _summary(shown), Chart.of("scatter", drawn, "x=time y=seconds", title, facet="panel", log="y")
+    yield Chart.of("scatter", drawn, "x=time y=seconds", title, facet="panel", log="y")
     # The paper: the cache smooths and shortens reads, and does little for the variability of writes.
     by_key = {(s.filesystem, s.op, s.mode): s for s in shown}
     paired: set[str] = set()
@@ -182,7 +167,7 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Pi
             yield Estimate(lasting, before.value / after.value, "factor", *ends, LEVEL, uncached.n, "ratio of medians")
         first, last = (f"{_variation_percent(each):.0f}%" for each in (uncached, by_key[filesystem, op, "cache"]))
         yield Finding(f"On {filesystem}, the cache {effect}; variation changes from {first} to {last}.", name="cache")
-    yield "The chart shows the fastest and the slowest request of each time step. The table counts all requests."
+    yield "The chart shows the fastest and the slowest request of each time step."
     yield samples.coverage
 
 
@@ -207,14 +192,10 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[P
             continue
         skew = shape.skewness
         yield plain(f"skewness[{sample.label}]", skew, "", n=sample.n, method="third standardised moment")
-        # Twice the standard error that a Normal sample of this size would have.
-        certain = abs(skew) > 2 * shape.skewness_error
-        side = f"is skewed to the {'right' if skew > 0 else 'left'}" if certain else "may be symmetrical"
-        yield Finding(f"{sample.label}: the histogram {side} (skewness {skew:.3g}).", name="skewness")
     columns = "panel [text]; low: response time [seconds]; high [seconds]; share: share of requests [ratio]"
     drawn, title = ResultTable.of("histogram", columns, rows), f"Requests of {format_bytes(shown[0].request_bytes)}"
-    yield _summary(shown), Chart.of("histogram", drawn, "low high y=share", title, facet="panel", log="x")
-    yield f"The histograms end at the largest {_SHOWN:.0%} quantile. The table lists the slowest request."
+    yield Chart.of("histogram", drawn, "low high y=share", title, facet="panel", log="x")
+    yield f"The histograms end at the largest {_SHOWN:.0%} quantile."
     yield samples.coverage
 
 
@@ -351,8 +332,6 @@ _NORMAL_SHARE: Final = 0.025
 _AROUND: Final = 0.94
 _CONTROL_MOST: Final = 5000
 _OVERLAYS: Final = 6
-# Smaller differences of shares are not visible on a logarithmic axis of a few decades.
-_SAME: Final = 0.05
 
 
 def run_response_tails(source: DataSource, params: Params) -> Iterator[Exhibit]:
@@ -557,7 +536,7 @@ def _winners(
         yield _share_of_samples(f"tail_{name}_ratio_by_aic", [each == name for each in tails_by_aic], used)
     either = [each in ("weibull", "gamma") for each in tails_by_aic]
     yield _share_of_samples("tail_weibull_gamma_ratio_by_aic", either, used)
-    around, optimal, gains = [], [], []
+    around, optimal = [], []
     winners: list[tuple[Cell, ...]] = []
     for item in fitted:
         best, fit, seconds = item.fit.best, item.fit, item.sample.seconds
@@ -566,10 +545,6 @@ def _winners(
         reach = float(ndtri((1 + _AROUND) / 2)) * head.std()
         around.append(float(np.mean(np.abs(head - head.mean()) <= reach)))
         optimal.append(float(np.mean(head < head.mean() - reach)))
-        # Distance from all times of the single Normal that others assume, and of the mixture.
-        laws = (Law("normal", float(seconds.mean()), float(seconds.std())), fit.distribution)
-        one, both = (largest_gap(sample_of(seconds), law)[0] for law in laws)
-        gains.append(one / both)
         alpha = next((pair.tail.parameters["alpha"] for pair in fit.pairs if pair.tail.name == "power_law"), None)
         families = (FAMILY_LABELS[best.head.name], FAMILY_LABELS[best.tail.name])
         by_aic = FAMILY_LABELS[fit.best_by_aic.tail.name]
@@ -591,9 +566,7 @@ def _winners(
     # The distance favours the families that contain the power law as a limit; AIC charges for their parameter.
     aic, power = tails_by_aic.count("power_law"), tails.count("power_law")
     text = f"The Power Law is the best tail in {aic} of {n} samples by AIC, and in {power} samples by distance."
-    yield Finding(text, name="tail_family")
-    text = f"Head and tail together are {np.median(gains):.2g}x closer to the data than a single Normal (median)."
-    yield Finding(text, name="distance"), caveats
+    yield Finding(text, name="tail_family"), caveats
     yield (
         "The distance alone does not separate families that are close to the power law, so AIC is shown too. In "
         "very large samples, small departures rule out every family. The distance shows how small they are."
@@ -615,7 +588,7 @@ def _overlay(item: FittedSample) -> Chart:
     measured = {"measured": 1 - np.searchsorted(np.sort(seconds), grid, side="right") / n}
     rows = [
         (name, float(t), float(share))
-        for name, shares in (measured | _merge_equal_curves(families, 0.5 / n)).items()
+        for name, shares in (measured | families).items()
         for t, share in zip(grid, shares, strict=True)
         if share >= 0.5 / n  # less than one request
     ]
@@ -623,22 +596,6 @@ def _overlay(item: FittedSample) -> Chart:
     drawn, title = ResultTable.of("overlay", columns, rows), f"{item.sample.label}: {item.pair_label}"
     pivot = Reference("x", item.fit.pivot, "pivot")
     return Chart.of("timeline", drawn, "x=value y=share series", title, log="xy", references=(pivot,))
-
-
-def _merge_equal_curves(curves: Mapping[str, Floats], least: float) -> dict[str, Floats]:
-    """Merge curves that coincide above `least` under one name: LogNormal and Weibull often become the Power Law."""
-    drawn: dict[str, Floats] = {}
-    for name, curve in curves.items():
-        here = np.maximum(curve, least)
-        same = next(
-            (other for other, known in drawn.items() if np.abs(np.log(here / np.maximum(known, least))).max() < _SAME),
-            None,
-        )
-        if same is None:
-            drawn[name] = curve
-        else:
-            drawn = {f"{key}, {name}" if key == same else key: known for key, known in drawn.items()}
-    return drawn
 
 
 RESPONSE_TAILS = Study(

@@ -99,7 +99,7 @@ def project_answer(name: str, frames: Mapping[str, Frame], facility: Facility, p
     return Answer(
         question=f"project {name}",
         headline=f"{name}: {mine.rows:,} jobs read {format_bytes(read)} and wrote {format_bytes(written)}.",
-        facts=(*groups, *_contents(name, frames.get("sizes"))),
+        facts=tuple(groups),
         exhibits=(_daily(name, mine),),
         findings=tuple(project_findings(name, jobs)),
         caveats=mine.node_caveats,
@@ -138,29 +138,6 @@ def _accounted(name: str, frames: Mapping[str, Frame], facility: Facility) -> It
         yield Fact("core_hours", "core-hours", every.hours(mine), "count")
 
 
-def _contents(name: str, sizes: Frame | None) -> list[FactGroup]:
-    """What the newest scan found of the project, and how it grew since the oldest."""
-    if sizes is None or not sizes.rows:
-        return []
-    mine = sizes.take(sizes.text("owner").equals(name))
-    if not mine.rows:
-        return []
-    moments, place = np.unique(np.asarray(mine.array("start_ns")), return_inverse=True)
-    counts, held = (np.zeros(len(moments), np.int64) for _ in range(2))
-    np.add.at(counts, place, mine.ints("count"))
-    np.add.at(held, place, mine.ints("bytes"))
-    facts = [
-        Fact("files", "files", int(counts[-1]), "count"),
-        Fact("bytes", "bytes", int(held[-1]), "bytes"),
-        Fact("scanned", "scanned", int(moments[-1]), "time_ns"),
-    ]
-    if len(moments) > 1:
-        days = float(moments[-1] - moments[0]) / DAY_NS
-        per_day = float(counts[-1] - counts[0]) / days
-        facts.append(Fact("files_added_per_day", "files added per day", per_day, "count"))
-    return [FactGroup("contents", "What it stores", tuple(facts))]
-
-
 def _daily(name: str, mine: Runs) -> Exhibit:
     """Bytes read and written by day."""
     day = mine.ints("start_ns") // DAY_NS
@@ -181,12 +158,6 @@ def run(source: DataSource, params: Params) -> Answer:
     """Volume, jobs, performance and files of one project."""
     frames = {
         **fetch_runs(source, missing=_NO_LOGS),
-        "sizes": source.frame(
-            "scan_bins",
-            ("scan_id", "start_ns", "owner", "count", "bytes"),
-            {"owner_kind": "project", "histogram": "size"},
-            optional=True,
-        ),
     }
     return project_answer(str(params["name"]), frames, source.facility, params)
 
@@ -195,8 +166,8 @@ QUESTION = Question(
     name="project",
     result=ProjectOutcome,
     run=run,
-    tables=frozenset({"applications", "job_io", "jobs", "scan_bins"}),
+    tables=frozenset({"applications", "job_io", "jobs"}),
     params=(Param("name", "Project name in the accounting data.", required=True), PROCESSES_PER_NODE),
-    help="Show one project: volume, jobs, performance, dominant I/O patterns, stored files.",
+    help="Show one project: volume, jobs, performance, dominant I/O patterns.",
     epilog="Example: ioweather project climate",
 )

@@ -18,7 +18,7 @@ from ioweather.core.choices import check_resolution
 from ioweather.core.contracts import ALL_TIME, Param, Period, Spread, Study
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.logs import Progress, silent
-from ioweather.core.papers import exhibit_entry, exhibits, published
+from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
 from ioweather.core.papers.claim_tests import judge_claims
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, number_names, to_jsonable
 from ioweather.lake.caches import store_newest
@@ -54,15 +54,20 @@ class Availability:
 
 
 def study_of(exhibit_id: str) -> Study:
-    """Return the study that makes an exhibit."""
-    return STUDIES[exhibit_entry(exhibit_id).study]
+    """Return the study that makes an exhibit; that of another package where the exhibit is of no paper."""
+    of_others = (STUDIES[name] for name in STUDIES.plugins) if exhibit_id.partition(".")[0] not in PAPERS else ()
+    found = next((study for study in of_others if exhibit_id in study.exhibits), None)
+    return found or STUDIES[exhibit_entry(exhibit_id).study]
 
 
-def availability(snapshot: Snapshot) -> list[Availability]:
-    """Return the availability of the exhibits of the five papers, in order."""
+def availability(snapshot: Snapshot, *, plugins: bool = False) -> list[Availability]:
+    """Return the availability of the exhibits of the five papers, in order; with `plugins` also of other packages."""
     filled, sampled = snapshot.filled(), _sampled(snapshot)
-    lacks = {name: study.missing(filled, sampled) for name, study in STUDIES.items()}
-    return [Availability(e.id, e.title, e.study, not lacks[e.study], lacks[e.study]) for e in exhibits()]
+    listed = [(entry.id, entry.title, entry.study) for entry in exhibits()]
+    for name in STUDIES.plugins if plugins else ():
+        listed += [(each, f"made by {STUDIES.package_of(name)}", name) for each in STUDIES[name].exhibits]
+    lacks = {name: STUDIES[name].missing(filled, sampled) for name in {name for _, _, name in listed}}
+    return [Availability(each, title, name, not lacks[name], lacks[name]) for each, title, name in listed]
 
 
 def _resolved(
@@ -144,15 +149,17 @@ def each_exhibit(
     *,
     params: Mapping[str, str] | None = None,
     period_ns: Period = ALL_TIME,
+    use_cache: bool = True,
 ) -> dict[str, Exhibit | Exception]:
     """Make exhibits of one study together; if that fails, one by one, so that each has its own error."""
+    make = partial(make_exhibits, lake, params=params, period_ns=period_ns, use_cache=use_cache)
     try:
-        return dict(zip(ids, make_exhibits(lake, ids, params=params, period_ns=period_ns), strict=True))
+        return dict(zip(ids, make(ids), strict=True))
     except Exception:
         found: dict[str, Exhibit | Exception] = {}
         for exhibit_id in ids:
             try:
-                (found[exhibit_id],) = make_exhibits(lake, [exhibit_id], params=params, period_ns=period_ns)
+                (found[exhibit_id],) = make([exhibit_id])
             except Exception as error:  # a fault in one study must not stop the other sixty
                 found[exhibit_id] = error
         return found
@@ -188,7 +195,7 @@ def _run(
         full = replace(
             exhibit,
             title=exhibit.title or exhibit_entry(exhibit.id).title,
-            published=exhibit.published or published(exhibit.id),
+            published=exhibit.published or (published(exhibit.id) if STUDIES.is_ours(name) else ()),
             provenance=provenance,
             findings=number_names((*(j.finding for j in judged), *exhibit.findings)),
             caveats=(*simulated_caveat(facility), *exhibit.caveats),

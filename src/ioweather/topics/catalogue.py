@@ -1,4 +1,5 @@
-"""Every question and every study, by name.
+"""Every question and every study, by name; then those of other packages, by entry points of the groups
+`ioweather.questions` and `ioweather.studies`.
 
 One line adds a question. Its text for `ioweather --help` is here, so that the list loads no question. A study is
 registered where it is written: the papers' files name the study of each exhibit, and it is a module-level `Study` in a
@@ -49,7 +50,9 @@ _PLACES: Final = {
 
 
 QUESTIONS: Catalogue[Question] = Catalogue(
-    "question", {name: f"ioweather.{_PLACES.get(name, f'diagnosis.{name}:QUESTION')}" for name in TITLES}
+    "question",
+    {name: f"ioweather.{_PLACES.get(name, f'diagnosis.{name}:QUESTION')}" for name in TITLES},
+    group="ioweather.questions",
 )
 
 
@@ -65,4 +68,8 @@ class _Studies(Catalogue["Study"]):
         return self._loaded[name]
 
 
-STUDIES: Final = _Studies("study", lambda: dict(sorted({entry.study: entry.paper for entry in exhibits()}.items())))
+STUDIES: Final = _Studies(
+    "study",
+    lambda: dict(sorted({entry.study: entry.paper for entry in exhibits()}.items())),
+    group="ioweather.studies",
+)

@@ -10,9 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
+from ioweather.core.choices import TRAFFIC, traffic_kind
 from ioweather.core.facility import Facility
-from ioweather.core.units import format_bytes, names_of
+from ioweather.core.safe_files import is_inside
+from ioweather.core.units import HOUR_NS, format_bytes, format_time_ns, names_of
+from ioweather.facts.bandwidth import measured_operations
 from ioweather.facts.loads import servers_of
+from ioweather.lake import grid
 from ioweather.lake.lake import Snapshot
 
 # Stacked and virtual devices show the bytes of their members again; partitions those of their disk.
@@ -38,6 +44,7 @@ class _Draft:
     mounts: list[str] = field(default_factory=list)
     devices: list[str] = field(default_factory=list)
     servers: dict[str, list[str]] = field(default_factory=dict)
+    peak: str = "# peak_bytes_per_s = 48e9       # nominal peak, for load as a share of it"
 
 
 @dataclass(frozen=True)
@@ -114,6 +121,7 @@ def draft_facility(snapshot: Snapshot, mounts: Iterable[Mount] = (), *, name: st
     disks = sorted(system for system, kind in kinds.items() if kind == "device" and not _STACKED.search(system))
     for system, own in _disks_of(snapshot, disks).items():
         found.setdefault(system, _Draft()).devices = _patterns(own)
+    _add_peaks(snapshot, found)
     sections = [_section(key, draft) for key, draft in found.items()]
     if not sections:
         example = _section("scratch", _Draft("lustre", ["scratch"], ["/scratch"]))
@@ -168,6 +176,45 @@ def _disks_of(snapshot: Snapshot, disks: list[str]) -> dict[str, list[str]]:
     return found
 
 
+def _add_peaks(snapshot: Snapshot, found: Mapping[str, _Draft]) -> None:
+    """Set the peak to the fastest phase of a benchmark that ran there, or anywhere if there is only one file system.
+
+    Without a benchmark, a comment proposes the highest hour so far: samples above a peak count as errors.
+    """
+    ran = measured_operations(snapshot.frame("benchmarks")) if snapshot.pinned["benchmarks"].uris else ()
+    fastest: dict[str, tuple[float, str]] = {}
+    for measured in ran:
+        paths = re.findall(r"/[^\s=,'\"]*", str(measured.parameters.get("command") or ""))
+        mounted = [name for name, own in found.items() if own.kind]
+        here = [name for name in mounted if any(is_inside(p, mount) for p in paths for mount in found[name].mounts)]
+        for name in here[:1] or (mounted if len(mounted) == 1 else []):
+            fastest[name] = max(fastest.get(name, (0.0, "")), (measured.bytes_per_s, measured.tool.upper()))
+    for name, draft in found.items():
+        if name in fastest:
+            rate, tool = fastest[name]
+            draft.peak = f"peak_bytes_per_s = {rate:.4g}  # the fastest phase of {tool}: {format_bytes(rate)}/s"
+        elif draft.lustre and (highest := _highest_hour(snapshot, name)):
+            rate, start_ns = highest
+            when = f"the highest hour so far ({format_time_ns(start_ns)})"
+            draft.peak = f"# peak_bytes_per_s = {rate:.4g}  # {when}; replace it by the nominal peak"
+
+
+def _highest_hour(snapshot: Snapshot, system: str) -> tuple[float, int] | None:
+    """The highest mean rate of an hour, reads and writes together, and when that hour began."""
+    filesystem = snapshot.facility.filesystem_of(system)
+    groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.metric in TRAFFIC]
+    if not groups:
+        return None
+    period = (min(g.first_ns for g in groups) // HOUR_NS * HOUR_NS, max(g.end_ns for g in groups))
+    kind = traffic_kind(snapshot, {"filesystem": filesystem})
+    rows = grid.rollup(snapshot.selection(filesystem, kind, TRAFFIC, HOUR_NS, period_ns=period), TRAFFIC)
+    starts, places = np.unique(rows.ints("start_ns"), return_inverse=True)
+    moved = np.bincount(places, np.nan_to_num(rows.floats("value")), len(starts))
+    if not moved.any():
+        return None
+    return float(moved.max()) / 3600, int(starts[np.argmax(moved)])
+
+
 def _section(name: str, draft: _Draft) -> str:
     """One [filesystem.NAME] with comments."""
     key, mounts, devices = _toml_key(name), json.dumps(draft.mounts), json.dumps(draft.devices)
@@ -178,7 +225,7 @@ def _section(name: str, draft: _Draft) -> str:
     if draft.mounts:
         text = f"# probes = {json.dumps([draft.mounts[0].rstrip('/') + '/.weather'])}"
         lines += [text.ljust(32) + "# directories that agents may write to and probe"]
-    lines += ["# peak_bytes_per_s = 48e9       # nominal peak, for load as a share of it"]
+    lines += [draft.peak]
     lines += [f"servers.{_toml_key(server)} = {json.dumps(own)}" for server, own in sorted(draft.servers.items())]
     if draft.lustre and not draft.servers:
         lines += [f'# servers.oss001 = ["{name}-OST0000", "{name}-OST0001"]    # targets (globs) of a server']
@@ -242,7 +289,6 @@ def check_mapping(
                 "servers": len({*own, *fs.servers}),
                 "targets": sum(map(len, own.values())),
                 "peak_bytes_per_s": fs.peak_bytes_per_s,
-                "highest_bytes_per_s": fs.highest_bytes_per_s,
                 "probes": list(fs.probes),
             }
         )
@@ -283,9 +329,8 @@ def mapping_lines(
         parts.append(f"mounts {', '.join(each['mounts'])}" if each["mounts"] else "no mounts")
         if each["servers"]:
             parts.append(f"{each['targets']} targets on {each['servers']} servers")
-        peak, highest = each["peak_bytes_per_s"], each["highest_bytes_per_s"]
-        if peak or highest:
-            parts.append(f"{'peak' if peak else 'highest hour'} {format_bytes(peak or highest)}/s")
+        if each["peak_bytes_per_s"]:
+            parts.append(f"peak {format_bytes(each['peak_bytes_per_s'])}/s")
         if each["probes"]:
             parts.append(f"probed at {', '.join(each['probes'])}")
         yield f"  {each['name']}: {'; '.join(parts)}"

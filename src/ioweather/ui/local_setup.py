@@ -188,7 +188,7 @@ _PR_SET_PDEATHSIG: Final = 1  # prctl(2)
 class Child:
     """A command of ours in a session of its own, so that Ctrl-C reaches it only through us."""
 
-    def __init__(self, name: str, arguments: Sequence[str]) -> None:
+    def __init__(self, name: str, arguments: Sequence[str], niceness: int = 0) -> None:
         self.name = name
         # A file, not a pipe: it is read after the child ends, and a full pipe would stop the child.
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `wait`
@@ -199,6 +199,7 @@ class Child:
             and an agent that is asked twice waits for nothing."""
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored where a shell started us in the background
+            os.nice(niceness)
 
         self.process = subprocess.Popen(
             [sys.executable, "-m", "ioweather", *arguments],
@@ -237,12 +238,12 @@ class Here(NamedTuple):
 
     target: Path
     spool: Path
-    children: tuple[Child, ...]
+    children: Sequence[Child]
 
 
 @contextmanager
-def measuring(lake: Path, target: Path | None = None) -> Iterator[Here]:
-    """Run probes for as long as the block lasts; then stop them and remove their files."""
+def measuring(lake: Path, demo: Path, target: Path | None = None) -> Iterator[Here]:
+    """Run probes for as long as the block lasts, and make the demonstration; then stop them and remove their files."""
     place = target.absolute() if target is not None else writable_place()
     # The default spool, so that `ioweather now` finds it; another one next to it if an agent uses that.
     usual = default_spool_dir()
@@ -252,10 +253,12 @@ def measuring(lake: Path, target: Path | None = None) -> Iterator[Here]:
         taken = False
     own = usual.with_name(f"{usual.name}-up") if taken else usual
     block_spool = usual.with_name(f"{usual.name}-up-block")
-    children = (
+    children = [
         Child("probe", ("probe", str(place), *PROBE_OPTIONS, "--lake", str(lake), "--spool", str(own))),
         Child("block devices", ("agent", "run", "block", "--lake", str(lake), "--spool", str(block_spool))),
-    )
+    ]
+    if not layout.is_lake(demo):  # it computes for half a minute: the probe must not notice
+        children.append(Child("demonstration", ("demo", "--out", str(demo)), niceness=19))
     try:
         yield Here(place, own, children)
     finally:

@@ -25,7 +25,7 @@ from starlette.types import Receive, Scope, Send
 
 from ioweather._version import __version__
 from ioweather.core.contracts import Param, Question
-from ioweather.core.errors import AccessDenied, IoweatherError, UsageError
+from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.results import Answer, Exhibit, result_json
 from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.web.queries import listed_exhibits
@@ -113,7 +113,7 @@ def _call_by_name(view: View, name: str, typed: dict[str, Any]) -> dict[str, Any
     """The result of a tool as JSON data; errors are raised."""
     if name == "sql":
         if view.owner is not None or not view.sees_sql:
-            raise AccessDenied("SQL is available only to facility operators.")
+            raise IoweatherError("SQL is available only to facility operators.", kind="AccessDenied")
         found = view.lake.sql(str(typed["query"]), rows=_MOST_ROWS, seconds=_MOST_SECONDS)
         return {"columns": list(found.columns), "rows": [list(row) for row in found.rows], "truncated": found.truncated}
     if name == "list_exhibits":

@@ -159,6 +159,14 @@ def origin_of(lake: Lake, exhibit: Exhibit, period_ns: Period = ALL_TIME) -> str
     return f"{facility.name}{simulated}, {exhibit.id}{when}, ioweather {__version__}"
 
 
+def tables_of(exhibit: Exhibit) -> list[ResultTable]:
+    """The tables of an exhibit, or its estimates; then the comparison with the paper."""
+    compared = comparison_table(exhibit)
+    own = [table for table in exhibit.tables if table.rows]
+    own = own or list(estimate_table(exhibit.estimates, len(exhibit.estimates)))
+    return [*own, *([compared] if compared else [])]
+
+
 def write_exhibit(exhibit: Exhibit, out: Path, *, origin: str = "", column: Column | None = None) -> None:
     """Write an exhibit as its ending says; `origin` is printed with figures and tables. `column`: the width of a figure
     in a printed paper."""
@@ -170,10 +178,7 @@ def write_exhibit(exhibit: Exhibit, out: Path, *, origin: str = "", column: Colu
     elif ending == ".html":
         data = exhibit_html(exhibit).encode()
     elif ending in FORMS:
-        compared = comparison_table(exhibit)
-        own = [table for table in exhibit.tables if table.rows]
-        own = own or list(estimate_table(exhibit.estimates, len(exhibit.estimates)))
-        tables = [*own, *([compared] if compared else [])]
+        tables = tables_of(exhibit)
         if not tables:
             raise UsageError(f"{exhibit.id} has no table.", hint="Write it as .svg, .png or .pdf.")
         paper = PAPERS.get(exhibit.id.partition(".")[0])

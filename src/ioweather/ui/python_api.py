@@ -91,7 +91,7 @@ def exhibits(lake: AnyLake = None) -> ResultTable:
     ['id', 'title', 'study', 'ready', 'missing']
     """
     with lake_at(lake).snapshot() as snapshot:
-        found = availability(snapshot)
+        found = availability(snapshot, plugins=True)
     columns = tuple(map(ResultColumn, ("id", "title", "study", "ready", "missing")))
     rows = tuple((item.id, item.title, item.study, item.ready, "; ".join(item.missing)) for item in found)
     return ResultTable("exhibits", columns, rows, "Exhibits, and what this lake lacks for them")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ioweather.core.errors import FacilityError
+from ioweather.core.errors import IoweatherError
 from ioweather.job_io.advisor.advise import advice_facts, advise
 from planted_advice import GIB, KIB, LARGE, each, own, requests, shared, striped, view_of
 
@@ -72,14 +72,14 @@ def test_a_rule_of_the_site_needs_no_code(site, tmp_path):
 )
 def test_a_site_file_with_a_fault_names_it(site, tmp_path, old, new, said):
     site(NOTE.replace(old, new))
-    with pytest.raises(FacilityError, match=said) as error:
+    with pytest.raises(IoweatherError, match=said) as error:
         advise(small(tmp_path / "a.darshan"))
     assert "advice.toml" in error.value.message
 
 
 def test_a_missing_site_file_is_an_error_only_if_it_was_named(monkeypatch, tmp_path):
     monkeypatch.setenv("IOWEATHER_ADVICE", str(tmp_path / "gone.toml"))
-    with pytest.raises(FacilityError, match="cannot be read"):
+    with pytest.raises(IoweatherError, match="cannot be read"):
         advise(small(tmp_path / "a.darshan"))
 
 

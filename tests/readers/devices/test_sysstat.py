@@ -134,10 +134,26 @@ def test_text_that_was_pasted_with_an_indent(tmp_path, indent):
     assert _read_bytes(path, UTC) == EXPECTED
 
 
+def test_lines_of_several_hosts_as_pdsh_prints_them(tmp_path):
+    first = [f"oss1: {line}" for line in (RUN + _reports(*STAMPS)).splitlines(keepends=True)]
+    second = [f"oss2: {line}" for line in (RUN.replace("oss1", "oss2") + _reports(*STAMPS)).splitlines(keepends=True)]
+    path = tmp_path / "x"
+    path.write_text("".join(line for pair in zip(first, second, strict=True) for line in pair))
+    assert IOSTAT.detect(path.read_bytes(), path) > 0
+    assert _read_bytes(path, UTC) == [*EXPECTED, *((f"oss2:{s.split(':')[1]}", i, v) for s, i, v in EXPECTED)]
+
+
+def test_the_line_that_date_printed_before_a_report_is_its_stamp(tmp_path):
+    path = tmp_path / "x"
+    stamps = ("Sun Nov 15 10:00:00 CET 2026", "Sun Nov 15 10:00:05 CET 2026", "Sun Nov 15 10:00:10 CET 2026")
+    path.write_text(RUN + _reports(*stamps))
+    assert _read_bytes(path, UTC) == EXPECTED
+
+
 @pytest.mark.parametrize("runs", [1, 3])
 def test_reports_since_boot_are_no_samples_whatever_the_interval(tmp_path, runs):
     path = tmp_path / "x"
-    path.write_text((RUN + _reports("").replace("\n\n", "\n", 1)) * runs)
+    path.write_text(("Sun Nov 15 10:00:00 CET 2026\n" + RUN + _reports("").replace("\n\n", "\n", 1)) * runs)
     for context in (ReadContext(), ReadContext(start_ns=0, interval_ns=5 * NS)):
         with source_error("EmptyInput", match="average since boot"):
             list(IOSTAT.read(path, context))

@@ -417,6 +417,26 @@ def look(target: str, i: int) -> list[str]:
     ]
 
 
+def test_lines_of_several_hosts(tmp_path):
+    first = [f"oss1: {line}" for i in range(2) for line in look("fs1-OST0000", i)]
+    second = [f"oss2.site: {line}" for i in range(2) for line in look("fs1-OST0001", i)]
+    mixed = [line for pair in zip(first, second, strict=True) for line in pair]
+    path = tmp_path / "dump.txt"
+    path.write_text("\n".join([*mixed, ""]))
+    assert LUSTRE.detect(path.read_bytes(), path) > 0.9
+    tables: dict[str, list[dict]] = {}
+    for table, frame in LUSTRE.read(path, ReadContext()):
+        tables.setdefault(table, []).extend(frame.records())
+    jobs = tables["job_operations"]
+    assert [(row["component"], row["job_id"], row["count"], row["bytes"]) for row in jobs] == [
+        ("fs1-OST0000", 4711, 3, 500), ("fs1-OST0001", 4711, 3, 500),
+    ]  # fmt: skip
+    reads = {row["component"]: row["value"] for row in tables["series"] if row["metric"] == "read_bytes"}
+    assert reads == {"fs1-OST0000": 500.0, "fs1-OST0001": 500.0}
+    homes = {row["component"]: row["server"] for row in tables["components"]}
+    assert homes == {"fs1-OST0000": "oss1", "fs1-OST0001": "oss2.site"}
+
+
 CONNECTIONS = {
     "conn.txt": (
         "osc.fs1-OST0000-osc-ffff8803ab.ost_conn_uuid=10.1.1.1@o2ib\n"

@@ -18,9 +18,9 @@ def test_interfaces_are_sets_and_bytes_count_once() -> None:
         ]
     )
     made = exhibits("access_methods", frames)["car11.fig2"]
-    small = cells(made, size="1 to 1,023", interface="POSIX")[0]
+    small = cells(made, size="256 to 1,023", interface="POSIX")[0]
     assert (small["jobs"], small["using"], small["using_ratio"], small["read_ratio"]) == (2, 2, 1.0, 0.625)
-    large = cells(made, size="4,096 to 16,383", interface="MPI-IO")[0]
+    large = cells(made, size="4,096 to 8,191", interface="MPI-IO")[0]
     assert (large["using_ratio"], large["read_ratio"], large["write_ratio"]) == (0.5, None, 1.0)
     assert estimate(made, "jobs_ratio[POSIX]").value == 0.5
     assert estimate(made, "bytes_ratio[POSIX]").value == 0.5

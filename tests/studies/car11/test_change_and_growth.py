@@ -55,7 +55,6 @@ def test_two_looks_give_a_rate_and_no_interval():
     found = Drift.of(np.array([0.0, 61.0]), np.array([96.2, 191.4]))
     assert found is not None
     assert found.rate == pytest.approx(95.2 / 61)
-    assert found.rate_interval(LEVEL) is None
     assert found.reach_interval(100.0, LEVEL) is None
     # car11 IV-A: 10^9 files in September 2011, from 191.4 million in late March 2010.
     assert found.reaches(1000 - 191.4) == pytest.approx(518.1, abs=0.1)
@@ -90,21 +89,18 @@ def test_bounds_lie_on_the_prediction_quantiles(distance):
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say():
-    """Planted drift, uneven looks: the rate's interval, and the growth at a later time within its quantiles."""
+    """Planted drift, uneven looks: the growth at a later time is within its quantiles."""
     rng = np.random.default_rng(5)
-    rate_hits = ahead_hits = 0
+    ahead_hits = 0
     runs = 2000
     for _ in range(runs):
         dt = rng.uniform(1, 20, 7)
         values = np.concatenate([[0], (3.0 * dt + rng.normal(0, 4.0 * np.sqrt(dt))).cumsum()])
         found = Drift.of(np.concatenate([[0], dt.cumsum()]), values)
         assert found is not None
-        low, high = found.rate_interval(LEVEL) or (0.0, 0.0)
-        rate_hits += low <= 3.0 <= high
         later = 40.0
         distance = 3.0 * later + rng.normal(0, 4.0 * np.sqrt(later))  # where the walk truly is after that time
         bounds = found.reach_interval(distance, LEVEL)
         if bounds is not None:
             ahead_hits += bounds[0] <= later and (bounds[1] is None or later <= bounds[1])
-    assert rate_hits / runs == pytest.approx(LEVEL, abs=0.025)
     assert ahead_hits / runs == pytest.approx(LEVEL, abs=0.03)

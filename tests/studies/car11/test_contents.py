@@ -6,7 +6,7 @@ import datetime as dt
 
 import numpy as np
 import pytest
-from planted_jobs import cells, estimate, exhibits, planted
+from planted_jobs import estimate, exhibits, planted
 
 from ioweather.core.facility import Facility, ProjectRule
 from ioweather.core.frames import Frame
@@ -132,8 +132,6 @@ def test_more_scans_give_an_interval_and_it_holds_a_planted_date():
     truth = (12 * M - M) / 20_000 * DAY_NS
     assert month.low < truth < month.high
     assert month.high - month.low < 400 * DAY_NS
-    rate = next(e for e in made.estimates if e.name == "files_per_day")
-    assert rate.low < 20_000 < rate.high
     assert any("90%" in finding.text for finding in made.findings)
 
 
@@ -193,5 +191,5 @@ def test_sizes_at_open_where_they_are_and_the_proxy_where_not() -> None:
     assert (share.value, share.n) == (0.993, 2)
     assert estimate(made, "proxy_created_ratio").value == 0.5
     assert made.coverage[0].excluded == {"size at open not recorded": 10}
-    assert [row["ratio"] for row in cells(made)] == [0.993, 0.5]
+
     assert "were new or empty" in made.findings[1].text

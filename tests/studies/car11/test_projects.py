@@ -150,12 +150,6 @@ def test_nuclear_physics_two_applications_of_one_project() -> None:
     writing = {"exe": "/bin/nuclear_writer out", "written": 40 * GIB, "io": 20.0, "write_seconds": 20.0}
     little = {"exe": "/bin/nuclear_helper", "read": GIB, "io": 1.0, "read_seconds": 1.0}
     made = exhibits("project_signatures", planted([reading, writing, writing, little]))["car11.projects"]
-    (table,) = [table for table in made.tables if table.name == "applications"]
-    rows = [dict(zip((c.name for c in table.columns), row, strict=True)) for row in table.rows]
-    assert [(row["program"], row["jobs"], row["dominant"]) for row in rows] == [
-        ("nuclear_writer", 2, "writing"), ("nuclear_reader", 1, "reading"), ("nuclear_helper", 1, "reading"),
-    ]  # fmt: skip
-    assert sum(row["share"] for row in rows) == pytest.approx(1.0)
     (finding,) = [f for f in made.findings if "several different applications" in f.text]
     assert "writer" in finding.text
     assert "reader" in finding.text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility, _FileSystem
 from ioweather.core.tables import RESPONSES, concat, encode_text
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
@@ -16,8 +15,7 @@ from planted_source import PlantedSource, run_study
 
 T = 1_790_000_000 // 86400 * 86400 * NS
 FACILITY = Facility(filesystems=(_FileSystem("work", mounts=("/work",)),))
-PARAMS = {"interval": 4 * HOUR_NS, "threshold": 2.0}
-LENGTHS = {"interval": 4 * HOUR_NS, "short_interval": 10 * MINUTE_NS}
+PARAMS = {"threshold": 2.0}
 
 
 def responses(days: int = 4, slow_day: int | None = 2, sampled_every: int = 0):
@@ -40,7 +38,7 @@ def responses(days: int = 4, slow_day: int | None = 2, sampled_every: int = 0):
 
 def made(frame):
     data = PlantedSource({"response_rollups": roll_up(frame, 10 * MINUTE_NS)})
-    of_both = [*run_study(STUDY, data, FACILITY, PARAMS), *run_study(TWO_LENGTHS, data, FACILITY, LENGTHS)]
+    of_both = [*run_study(STUDY, data, FACILITY, PARAMS), *run_study(TWO_LENGTHS, data, FACILITY)]
     return {exhibit.id: exhibit for exhibit in of_both}
 
 
@@ -72,20 +70,6 @@ def test_of_several_episodes_the_strongest_is_the_estimate():
     assert peak.high < 1.1 * peak.low
     assert values["peak_slowdown_read[work]"] == pytest.approx(8, rel=0.1)
     assert values["recovery_read[work]"] == 12 * 3600
-
-
-@pytest.mark.parametrize(
-    ("study", "asked"),
-    [
-        (STUDY, {"interval": 90 * MINUTE_NS}),
-        (STUDY, {"interval": 30 * MINUTE_NS}),
-        (TWO_LENGTHS, {"interval": 4 * HOUR_NS, "short_interval": 15 * MINUTE_NS}),
-    ],
-)
-def test_lengths_that_rollups_do_not_add_up_to_are_refused(study, asked):
-    data = PlantedSource({"response_rollups": roll_up(responses(), HOUR_NS if study is STUDY else 10 * MINUTE_NS)})
-    with pytest.raises(UsageError, match="not a multiple"):
-        list(run_study(study, data, FACILITY, PARAMS | asked))
 
 
 def test_what_failed_or_came_from_a_cache_is_counted():

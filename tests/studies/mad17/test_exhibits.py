@@ -9,8 +9,8 @@ import pytest
 from planted_jobs import cells, estimate, words
 
 from ioweather.core.errors import UsageError
-from ioweather.stats.dependence import associate
 from ioweather.studies.mad17.association import Pairing, association_findings
+from ioweather.studies.mad17.coefficients import associate
 from ioweather.studies.mad17.curves import curve_exhibits
 from ioweather.studies.mad17.explained_traffic import association_data
 from planted_association import PARAMS, made, planted_association, site

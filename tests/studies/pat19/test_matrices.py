@@ -8,7 +8,7 @@ import pytest
 from ioweather.core.facility import Facility, _FileSystem, _Window
 from ioweather.core.frames import Matrix
 from ioweather.core.units import HOUR_NS, MINUTE_NS
-from ioweather.stats.series import count_clusters, sort_activity, window_sums
+from ioweather.stats.series import window_sums
 from ioweather.studies.pat19.matrices import (
     LAGS,
     PAIRS,
@@ -17,6 +17,7 @@ from ioweather.studies.pat19.matrices import (
     covered_rows,
     reduce_targets,
 )
+from ioweather.studies.pat19.parallelism import count_clusters, sort_activity
 from lagged_correlations import lagged_correlation
 
 TARGETS, DAYS = 11, 23

@@ -26,8 +26,9 @@ def test_totals_ratios_and_ranks(planted_climate: Any, climate_exhibits: dict[st
     assert estimate_of(ten, "max_over_min_excess_write").value == pytest.approx(write.max() / write.min() - 1)
     assert estimate_of(ten, "mean_per_ost_read").value == pytest.approx(read.mean())
     assert estimate_of(ten, "rank_correlation").value == pytest.approx(scipy.stats.spearmanr(read, write).statistic)
-    by_name = {row[0]: row[1:] for row in ten.tables[0].rows}
-    assert by_name["OST0003"] == (pytest.approx(read[3]), pytest.approx(write[3]))
+    drawn = {(way, name): total for way, _, total, name in ten.charts[0].table.rows}
+    assert drawn["read", "OST0003"] == pytest.approx(read[3])
+    assert drawn["write", "OST0003"] == pytest.approx(write[3])
     half = len(planted_climate.values["read_bytes"]) // 2
     halves = [part.sum(axis=0) for part in np.split(planted_climate.values["read_bytes"], [half])]
     assert estimate_of(ten, "persistence_read").value == pytest.approx(scipy.stats.spearmanr(*halves).statistic)
@@ -122,17 +123,3 @@ def test_of_few_targets_the_same_shares_stand_beside_the_paper(estimate_of: Any)
     assert len(beside) == 15
     assert beside["clusters_read[>=10]"].name == "clusters_read[>=10]"
     assert beside["clusters_read[>=100]"].name == "clusters_read[100 of 248]"
-
-
-def test_the_chance_level_takes_away_what_targets_do_together(estimate_of: Any) -> None:
-    """Pairs of targets that move the same amounts in the same steps; alone they would meet by chance only."""
-    rng = np.random.default_rng(5)
-    pairs = np.repeat(np.exp(2 * rng.standard_normal((4000, 8))), 2, axis=1)
-    names = tuple(f"OST{i:04x}" for i in range(16))
-    covered = np.broadcast_to(np.float32(1), pairs.shape)
-    matrices = {m: Matrix(m, 0, MINUTE_NS, names, 1e9 * pairs, covered) for m in ("read_bytes", "write_bytes")}
-    data = PlantedSource({}, matrices, (0, 4000 * MINUTE_NS), MINUTE_NS)
-    params = {"filesystem": "s", "component_kind": "ost"}
-    made = next(e for e in run_study(STUDIES["climate"], data, Facility(), params) if e.id == "pat19.fig11")
-    assert estimate_of(made, "mean_read").value > 2
-    assert estimate_of(made, "chance_mean_read").value < 1.25

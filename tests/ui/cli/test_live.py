@@ -79,6 +79,11 @@ def test_a_frame_has_the_newest_rate_of_each_target_and_its_server(lake: Lake, c
     assert rows[-1].endswith("5 min")
 
 
+def test_once_prints_one_frame(lake: Lake, capsys) -> None:
+    assert run(["fs", "scratch", "--once", "--lake", str(lake.root)]) == 0
+    assert "4 targets, 1 silent" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("order", "first"), [("read", "OST0000"), ("write", "OST0001"), ("ops", "MDT0000")])
 def test_targets_are_sorted_as_asked(lake: Lake, capsys, order: str, first: str) -> None:
     assert frame(lake, capsys, "--order", order)[4].lstrip().startswith(f"scratch-{first}")

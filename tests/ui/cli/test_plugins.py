@@ -1,4 +1,4 @@
-"""Sources of other packages, at the command line."""
+"""Sources, studies and questions of other packages, at the command line."""
 
 from __future__ import annotations
 
@@ -57,3 +57,28 @@ def test_plugins_are_listed_with_their_package(folder):
     assert packages["darshan"] == "ioweather"
     assert "absent" not in packages
     assert err.count("Ignored the") == 2
+
+
+TOPICS_CODE = """
+from ioweather.core.contracts import Question, Study
+from ioweather.core.results import Answer, Estimate, Exhibit
+
+def count(source, params):
+    n = source.frame("ingests", ("path",)).rows
+    yield Exhibit("site.files", "Files that were read", estimates=(Estimate("files", float(n), "count", n=n),))
+
+STUDY = Study("files_read", ("site.files",), "ingests", count)
+QUESTION = Question("files", dict, lambda source, params: Answer("Files?", f"{source.frame('ingests').rows} file."))
+"""
+
+
+def test_studies_and_questions_of_other_packages(folder):
+    (folder / "good").write_text("#points\n1700000000 5\n")
+    assert ioweather(folder, "ingest", "good", "--lake", "lake")[0] == 0
+    write_package(folder, "site-study", TOPICS_CODE, "ioweather.studies", {"files_read": "STUDY"})
+    write_package(folder, "site-question", TOPICS_CODE, "ioweather.questions", {"files": "QUESTION"})
+    code, out, err = ioweather(folder, "show", "site.files", "--lake", "lake")
+    assert (code, "Files that were read" in out) == (0, True), err
+    assert "site.files,made by site-study 1.0,ready" in ioweather(folder, "show", "--lake", "lake", "--csv")[1]
+    code, out, err = ioweather(folder, "files", "--lake", "lake")
+    assert (code, "1 file." in out) == (0, True), err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ioweather.agent.settings import settings_from
-from ioweather.core.errors import FacilityError
+from ioweather.core.errors import IoweatherError
 from ioweather.ui.cli.main import run
 
 
@@ -16,7 +16,6 @@ from ioweather.ui.cli.main import run
         ("report --slurm 4", "--dask ADDRESS"),
         ("relieve --by space", "lfs find DIRECTORY --ost N"),
         ("lake backup x --verify", "ioweather lake check --lake DEST"),
-        ("report --bundle x", "ioweather show ID --out FILE"),
         ("report --only car11.fig7", "ioweather show ID --out FILE.html"),
         ("agent run slurm", "ingest --watch"),
         ("agent run --annotate x", "ingest --as events"),
@@ -38,5 +37,5 @@ def test_a_misspelled_option_was_not_removed(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_removed_setting_names_what_to_do_instead() -> None:
-    with pytest.raises(FacilityError, match="Remove the line"):
+    with pytest.raises(IoweatherError, match="Remove the line"):
         settings_from({"slurm_period": "5min"})

@@ -15,7 +15,7 @@ from ioweather.agent.delivery import Server, Shipment, Shipper, push, read_token
 from ioweather.agent.sensor import Operation, Origin, Timing, event_row, response_row
 from ioweather.agent.settings import settings_from
 from ioweather.agent.spool import Spool, row_line
-from ioweather.core.errors import FacilityError, UsageError
+from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.ingestion.queue import waiting
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token, revoke_token
@@ -320,11 +320,11 @@ def test_who_sends_for_ever_is_cut_off(root, monkeypatch):
 
 
 def test_the_token_goes_to_one_server_alone(token_file, tmp_path):
-    with pytest.raises(FacilityError, match="unencrypted"):
+    with pytest.raises(IoweatherError, match="unencrypted"):
         settings_from({"push_url": "http://weather.example.org", "push_token_file": "/x"})
-    with pytest.raises(FacilityError, match="or neither"):
+    with pytest.raises(IoweatherError, match="or neither"):
         settings_from({"push_url": "https://weather.example.org"})
-    with pytest.raises(FacilityError, match="not a server URL"):
+    with pytest.raises(IoweatherError, match="not a server URL"):
         settings_from({"push_url": "weather", "push_token_file": "/x"})
     found = settings_from({"push_url": "https://weather.example.org/", "push_token_file": "/x"}).server
     assert found == Server("https://weather.example.org", Path("/x"))

@@ -35,6 +35,7 @@ def start(home):
     started: list[subprocess.Popen[str]] = []
 
     def run(*arguments: str) -> subprocess.Popen[str]:
+        open_lake(base / "data" / "ioweather" / "demo", create=True)  # else it would be made in the background
         command = [sys.executable, "-m", "ioweather", "up", "--port", "0", *arguments]
         pipe = subprocess.PIPE
         started.append(subprocess.Popen(command, cwd=home, env=environment, text=True, stdout=pipe, stderr=pipe))
@@ -67,6 +68,15 @@ def test_it_ends_by_itself_tells_first_times_at_once_and_the_rows_are_in_the_lak
     address = address_in(process)
     with urllib.request.urlopen(f"{address}api/v1/healthz", timeout=30) as response:
         assert response.status == 200
+    time.sleep(1)
+    with urllib.request.urlopen(address, timeout=30) as response:
+        shown = response.read().decode()
+        assert response.headers["refresh"] == "2"
+    assert f"Measuring {home}" in shown
+    assert "The first numbers appear here in" in shown
+    demo = shown.split('">simulated facility</a>')[0].rsplit('href="', 1)[1]
+    with urllib.request.urlopen(demo, timeout=30) as response:
+        assert f'<a href="{address}">this machine</a>' in response.read().decode()
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert "First response times: read " in out

@@ -33,7 +33,7 @@ from typing import Any, Final, get_args
 
 import numpy as np
 
-from ioweather.core.errors import FacilityError
+from ioweather.core.errors import IoweatherError
 from ioweather.core.frames import Bools
 from ioweather.core.tables import READ_BINS, WRITE_BINS
 from ioweather.core.units import GIB, KIB, MIB, format_bytes, format_seconds
@@ -188,7 +188,7 @@ _OF_SITE: Final[Mapping[str, Any]] = {
 def read_site_advice() -> tuple[dict[str, str], tuple[Rule, ...]]:
     """Return a site's notes, by the name of the rule, and its own rules, if there is such a file.
 
-    Raises FacilityError, which names the file and the rule.
+    Raises IoweatherError, which names the file and the rule.
     """
     named = os.environ.get("IOWEATHER_ADVICE")
     path = Path(named) if named else SITE_FILE
@@ -209,7 +209,7 @@ def read_site_advice() -> tuple[dict[str, str], tuple[Rule, ...]]:
             rules.append(declared_rule(name, {**_OF_SITE, **entry}))
     except OSError as error:
         hint = "IOWEATHER_ADVICE sets this path."
-        raise FacilityError(f"{path} cannot be read: {error.strerror}.", hint=hint) from None
+        raise IoweatherError(f"{path} cannot be read: {error.strerror}.", hint=hint, kind="FacilityError") from None
     except (ValueError, TypeError, AttributeError) as error:
-        raise FacilityError(f"{path}: {key}{error}.") from None
+        raise IoweatherError(f"{path}: {key}{error}.", kind="FacilityError") from None
     return notes, tuple(rules)

@@ -36,6 +36,7 @@ from ioweather.readers.darshan.binary import (
 )
 from ioweather.readers.darshan.format import DATA, LAYOUTS
 from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Module, Ragged, column
+from ioweather.readers.darshan.text import is_parser_text, read_parser_text
 from ioweather.readers.reader_catalogue import FileReader
 
 # 'user_program_id178062_12-31-64877_1.darshan.gz'
@@ -78,13 +79,15 @@ def read_log(
 
 
 def _read(data: bytes, digest: str | None, modules: Collection[str] | None) -> DarshanLog:
-    """The log in these bytes: of 3.x, or of 1.x or 2.x (compressed as a whole)."""
+    """The log in these bytes: of 3.x, of 1.x or 2.x (compressed as a whole), or text of darshan-parser."""
     if not data:
         raise SourceError(
             "The file is empty.", hint="The run may have been killed before Darshan wrote its log.", kind="EmptyInput"
         )
     if data.startswith((GZIP_MAGIC, BZIP2_MAGIC)):
         return read_version_2(data, modules)
+    if data[8:16] not in MAGIC_BYTES and is_parser_text(data):
+        return read_parser_text(data, modules)
     return read_version_3(data, modules, digest)
 
 
@@ -284,6 +287,8 @@ def _detect_darshan(head: bytes, path: Path) -> float:
     """A 3.x log begins with its version and a magic number; older ones are compressed as a whole, and 1.x has no
     magic number."""
     start = head[:16]
+    if start[8:] not in MAGIC_BYTES and is_parser_text(head):
+        return 0.95
     is_compressed = head.startswith((GZIP_MAGIC, BZIP2_MAGIC))
     if is_compressed:
         stream: Any = zlib.decompressobj(31) if head.startswith(GZIP_MAGIC) else bz2.BZ2Decompressor()
@@ -306,7 +311,7 @@ def _read_darshan(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame
 
 DARSHAN = _DarshanReader(
     "darshan",
-    "Darshan logs (1.21 to 3.41, including forks)",
+    "Darshan logs (1.21 to 3.41, including forks) and darshan-parser text",
     ("applications", "files"),
     _detect_darshan,
     _read_darshan,
@@ -340,7 +345,7 @@ def _make_applications(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
         modules=encode_text([",".join((*log.modules, *log.skipped_modules, *log.unknown_modules)) for log in logs]),
         longer_records=encode_text([",".join(log.longer_records) or None for log in logs]),
         hosts=[_host_count(log) for log in logs],
-        form=None,
+        form=encode_text([log.form for log in logs]),
     )
 
 

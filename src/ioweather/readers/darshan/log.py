@@ -119,7 +119,7 @@ class DarshanLog:
 
     `unknown_modules` are in the log but not read: their format is private to another tool, or newer than this reader.
     `skipped_modules` could be read but were not asked for. `longer_records` are modules whose records a fork of Darshan
-    made longer: what it put behind the known counters is not read.
+    made longer: what it put behind the known counters is not read. `form` is None for a log, `text` for its text.
     """
 
     version: str
@@ -133,6 +133,7 @@ class DarshanLog:
     digest: str
     skipped_modules: tuple[str, ...] = ()
     longer_records: tuple[str, ...] = ()
+    form: str | None = None
 
     def records(self, module: str) -> NDArray[Any] | None:
         """Return the records of a module; None where the log has no such module."""

@@ -8,18 +8,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.contracts import Param, Params, Study
+from ioweather.core.contracts import Params, Study
 from ioweather.core.frames import Bools, Ints
 from ioweather.core.results import Cell, Chart, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.tables import INTERFACES, STRATEGIES
-from ioweather.core.units import format_ratio, format_value, names_of
+from ioweather.core.units import format_ratio, names_of
 from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, Runs, fetch_runs, instances_of, jobs_of
 from ioweather.stats.estimates import plain
 from ioweather.topics.source import DataSource
 
-SIZES: Final = Param(
-    "sizes", "lowest process count of each job-size bin", default="1,2,64,256,1024,2048,4096,8192,16384,32768"
-)
+_SIZES: Final = np.array([1, 2, 64, 256, 1024, 2048, 4096, 8192, 16384, 32768], np.int64)  # lowest process counts
 _LABELS: Final = {"unique": "unique", "partially_shared": "partially shared", "shared": "shared"}
 # N:1 in the manner of car11 V-H, "fewer than 10 total files regardless of job size". [ours]
 _FEW_FILES: Final = 10
@@ -36,7 +34,7 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     frames, facility = fetch_runs(source), source.facility
     jobs = jobs_of(frames, facility, params)
     if jobs.rows:
-        bins = SizeBins(jobs.ints("nprocs"), str(params["sizes"]))
+        bins = SizeBins(jobs.ints("nprocs"))
         yield _interfaces(jobs, bins)
         yield _strategies(jobs, bins)
         yield _files(instances_of(frames, facility, params))
@@ -45,8 +43,8 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
 class SizeBins:
     """Bins of job size by processes; only those that have jobs are shown."""
 
-    def __init__(self, nprocs: Ints, edges: str) -> None:
-        lowest = np.array(sorted({int(edge) for edge in edges.split(",")}), np.int64)
+    def __init__(self, nprocs: Ints) -> None:
+        lowest = _SIZES
         self.index = np.searchsorted(lowest, nprocs, "right") - 1
         self.shown = [int(i) for i in np.unique(self.index)]
         self.lowest = {i: int(lowest[i]) if i >= 0 else 0 for i in self.shown}
@@ -134,9 +132,6 @@ def _interfaces(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
         yield Finding(text, name="libraries")
     else:
         yield Finding("No job used a high-level library.", name="no_libraries")
-    if used["MPI-IO"].any() and everything:
-        text = f"{used['MPI-IO'].mean():.0%} of jobs used MPI-IO, which moved {ratios['MPI-IO']:.0%} of the data."
-        yield Finding(text, name="mpiio")
     yield (
         "A job counts under every interface that it called directly, so job shares add up to more than 100%. Each "
         "byte counts once, at the highest layer."
@@ -245,13 +240,6 @@ def _files(runs: Runs) -> Iterator[Piece]:
         )
     seen = [f"{count:,} {name}" for name, count in zip(_CATEGORIES, counts, strict=True) if count]
     yield Finding(f"Of {n:,} application runs: {', '.join(seen)}.", name="files_per_run")
-    yield Finding(f"Runs access up to {format_value(most, 'count')} files per process.", name="most_files_per_process")
-    if counts[0]:
-        text = f"{counts[0]:,} of {n:,} runs ({format_ratio(counts[0] / n)}) accessed no files."
-        yield Finding(text, name="runs_without_files")
-    if most > 1:
-        text = "Check programs with several files per process before they scale to the full machine."
-        yield Finding(text, name="several_files_per_process")
     yield (
         f"N:1 means up to {_FEW_FILES} files at any size, N:N means at least one file per process, and N:M is in "
         "between."
@@ -259,6 +247,4 @@ def _files(runs: Runs) -> Iterator[Piece]:
     yield "The figure shows runs of the ten projects that moved the most data.", _STREAMS, runs.caveats, runs.coverage
 
 
-STUDY = Study(
-    "access_methods", names_of("car11.fig2 car11.fig3 car11.fig5"), NEEDS, run, params=(SIZES, PROCESSES_PER_NODE)
-)
+STUDY = Study("access_methods", names_of("car11.fig2 car11.fig3 car11.fig5"), NEEDS, run, params=(PROCESSES_PER_NODE,))

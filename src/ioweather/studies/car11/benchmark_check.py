@@ -18,7 +18,7 @@ from ioweather.core.contracts import Params, Study
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piece, ResultTable, exhibit
-from ioweather.core.units import MIB, format_ratio
+from ioweather.core.units import MIB
 from ioweather.facts.bandwidth import (
     TOLERANCE,
     Measured,
@@ -128,22 +128,6 @@ def _bandwidths(runs: Runs, checks: list[_Check], states: Counter[str]) -> Itera
         rows,
     )
     if checks:
-        kinds = [f"{c.pattern} {c.verb}" for c in checks]
-        measured = [c.measured.bytes_per_s / MIB for c in checks]
-        ends = (min(measured), max(measured))
-        points = ResultTable.of(
-            "points",
-            "actual: the benchmark's own [mib_per_s]; estimated: ours [mib_per_s]; kind [text]; curve [text]",
-            (
-                *(
-                    (c.measured.bytes_per_s / MIB, c.ours / MIB, kind, None)
-                    for c, kind in zip(checks, kinds, strict=True)
-                ),
-                *((end, end, None, "equal") for end in ends),
-            ),
-        )
-        title = "Bandwidth: reported and estimated"
-        yield Chart.of("scatter", points, "x=actual y=estimated series=kind curve", title, log="xy")
         yield Finding(
             f"{agreeing} of {len(checks)} bandwidths are within 3% of the benchmark's own result. "
             f"{len(differing) - left} differ for a cause shown in the log, and {left} are unexplained.",
@@ -235,12 +219,6 @@ def _ceiling(jobs: Runs, facility: Facility) -> Iterator[Piece]:
         if outliers:
             text = f"{outliers:,} of {n:,} jobs exceed their ceiling: their I/O is sparse or comes from a cache."
         yield Finding(text, name="above_ceiling")
-        share = rates[there] / limits[there]
-        text = f"The median job reaches {format_ratio(np.nanmedian(share))} of its ceiling."
-        yield Finding(text, name="near_ceiling")
-    else:
-        text = "Without the limits of this facility it is unknown whether jobs reach the ceiling."
-        yield Finding(text, "undecided", name="ceiling_unknown")
     rows: list[tuple[Cell, ...]] = []
     points: list[tuple[Cell, ...]] = []
     shown = np.flatnonzero(there & (rates > 0))
@@ -260,16 +238,6 @@ def _ceiling(jobs: Runs, facility: Facility) -> Iterator[Piece]:
         f"nodes [count]; jobs [count]; ceiling [{PER_NODE}]; highest: highest seen [{PER_NODE}]; "
         "above: jobs above [count]",
         rows[-200:],
-    )
-    found = np.flatnonzero(above)[:50]
-    names = ("project", "nprocs", "node_count", "moved_bytes", "io_seconds", PER_NODE)
-    chosen = zip(found, jobs.frame.take(found).records(), strict=True)
-    yield ResultTable.of(
-        "above",
-        "job_id: job [text]; project [text]; processes [count]; nodes [count]; moved [bytes]; "
-        f"io_seconds: I/O time [seconds]; per_node [{PER_NODE}]; ceiling [{PER_NODE}]",
-        [(str(row["job_id"]), *(row[name] for name in names), float(limits[i])) for i, row in chosen],
-        "Jobs above their ceiling",
     )
     if len(shown):
         drawn = ResultTable.of(

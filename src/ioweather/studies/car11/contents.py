@@ -193,14 +193,6 @@ class Drift:
         """Student's t at this central level."""
         return -float(stdtrit(self.steps - 1, (1 - level) / 2))
 
-    def rate_interval(self, level: float) -> tuple[float, float] | None:
-        """Return the interval of the rate; None with fewer than three observations."""
-        if self.variance is None:
-            return None
-        # mu = sum(dN) / T has variance s2 / T.
-        half = self._quantile(level) * math.sqrt(self.variance / self.span)
-        return self.rate - half, self.rate + half
-
     def reaches(self, distance: float) -> float | None:
         """Time until it has grown by `distance`; None if the number does not grow."""
         if distance <= 0:
@@ -404,10 +396,7 @@ def _forecast(scans: Scans, files: list[int], target: int | None) -> Iterator[Pi
     growth, last_ns = Drift.of(moments / DAY_NS, np.array(files)), int(moments[-1])
     goal = target or (int(10 ** (math.floor(math.log10(files[-1])) + 1)) if files[-1] > 0 else 10)
     if growth is not None:
-        bounds = growth.rate_interval(LEVEL)
-        low, high = bounds or (None, None)
-        level, method = (LEVEL, _DRIFT) if bounds else (None, _TWO_SCANS)
-        yield Estimate("files_per_day", growth.rate, "count", low, high, level, growth.steps, method)
+        yield plain("files_per_day", growth.rate, "count", n=growth.steps, method="from the first to the last scan")
     yield plain("files_forecast", goal, "count", method="requested number, or the next power of ten")
     date = _date_reached("files_forecast_month", growth, goal - files[-1], last_ns) if growth is not None else None
     if growth is not None and date is not None:
@@ -528,15 +517,6 @@ def _written_files(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
     written, known, new = total(runs, *both), total(runs, "size_known_file"), total(runs, "new_or_empty_file")
     proxy_runs = runs.take(runs.text("create_rule").equals("written_whole"))
     proxy_written, proxy = total(proxy_runs, *both), total(proxy_runs, "create")
-    proxy_ratio = proxy / proxy_written if proxy_written else None
-    yield ResultTable.of(
-        "written_files",
-        "rule [text]; written: files written [count]; new: new or empty before [count]; ratio [ratio]",
-        (
-            ("size at open (Darshan 2)", known, new, new / known if known else None),
-            ("proxy: completely written before any read (Darshan 3)", proxy_written, proxy, proxy_ratio),
-        ),
-    )
     yield plain("files_written", written, "count", n=runs.rows, method="sum over runs")
     for name, of, part, whole in (
         ("new_or_empty_ratio", runs, ("new_or_empty_file",), ("size_known_file",)),
@@ -551,9 +531,8 @@ def _written_files(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
         text = "No log records file sizes at open (Darshan 3), so it is unknown whether the files were new."
         yield Finding(text, "undecided", name="new_files_unknown")
     if proxy_written:
-        text = (
-            f"According to the proxy, {format_ratio(proxy_ratio or 0.0)} of {proxy_written:,} written files were new."
-        )
+        share = format_ratio(proxy / proxy_written)
+        text = f"According to the proxy, {share} of {proxy_written:,} written files were new."
         yield Finding(text, name="new_files_by_proxy")
     if written and ages is not None:
         # car11 IV-B: jobs wrote more files than are there.

@@ -12,8 +12,8 @@ import numpy as np
 from ioweather.core.contracts import Params, Study
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats, Frame, Ints
-from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piece, ResultTable, exhibit
-from ioweather.core.units import DAY_NS, NS, format_value, utc_day
+from ioweather.core.results import Cell, Coverage, Exhibit, Finding, Piece, ResultTable, exhibit
+from ioweather.core.units import NS, format_value
 from ioweather.facts.accounting import match_jobs, state_counts
 from ioweather.facts.job_metrics import rows_of
 from ioweather.facts.runs import JOB_COLUMNS
@@ -109,8 +109,6 @@ def _instrumented(
         f"{format_value(ratio, 'ratio')} of the core-hours.",
         name="jobs_with_logs",
     )
-    text = f"{len(captured):,} of {len(used):,} projects have at least one log."
-    yield Finding(text, name="projects_with_logs")
     unseen = [name for name in used if name not in captured]
     if unseen and hours:
         largest = max(unseen, key=used.__getitem__)
@@ -134,17 +132,6 @@ def _instrumented(
         rows,
         "The projects with the most core-hours",
     )
-    over_time: list[tuple[Cell, ...]] = []
-    days = known.start_ns // DAY_NS
-    for day in np.unique(days).tolist():
-        there, moment = days == day, int(day) * DAY_NS
-        of_day = known.hours(there)
-        over_time.append((moment, utc_day(moment), float(with_log[there].mean()), "jobs"))
-        part_of_day = known.hours(there & with_log) / of_day if of_day else None
-        over_time.append((moment, utc_day(moment), part_of_day, "core-hours"))
-    drawn = ResultTable.of("over_time", "time [time_ns]; day [text]; share: with a log [ratio]; of [text]", over_time)
-    title = "Share of each day's jobs and core-hours with a Darshan log"
-    yield Chart.of("timeline", drawn, "x=time y=share series=of", title)
     yield (
         "A job counts as instrumented if at least one log matches its ID, user and time. A log may cover only part "
         "of the job."

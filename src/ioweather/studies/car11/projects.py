@@ -136,7 +136,6 @@ def _access_sizes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
     for name in shown:
         part = jobs.of_project(name)
-        words = []
         for direction, bins in (("read", READ_BINS), ("write", WRITE_BINS)):
             counts = np.stack([part.ints(column) for column in bins], axis=1).astype(np.float64)
             counts = counts[counts.sum(axis=1) > 0]
@@ -145,10 +144,6 @@ def _access_sizes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
                 pooled = counts.sum(axis=0) / counts.sum()
                 shares = zip(BIN_LABELS, mean.tolist(), pooled.tolist(), strict=True)
                 rows += [(name, direction, label, m, p, len(counts)) for label, m, p in shares]
-                common = int(np.argmax(mean))
-                words.append(f"{mean[common]:.0%} of the {direction}s have {BIN_LABELS[common]} bytes")
-        if words:
-            yield Finding(f"{name}: in the mean job, {', '.join(words)}.", name="access_sizes")
     sizes = ResultTable.of(
         "access_sizes",
         "project [text]; direction [text]; size: bytes [text]; share: share of accesses, mean over jobs [ratio]; "
@@ -272,10 +267,6 @@ def _boxes(jobs: Runs, shown: list[str], caveats: tuple[str, ...], params: Param
         drawn = relabelled(boxes, q50="performance")
         yield Chart.of("box", drawn, "x=project q05=min q25 q50 q75 q95=max", title)
         yield _posix_advantage(jobs)
-        best, worst = max(rows, key=lambda r: r[5]), min(rows, key=lambda r: r[5])
-        highest, lowest = (format_value(row[5], PER_NODE) for row in (best, worst))
-        text = f"{best[0]} has the highest median, {highest}; {worst[0]} has the lowest, {lowest}."
-        yield Finding(text, name="median_range")
     else:
         yield NO_NODES
     yield caveats, jobs.node_caveats, jobs.node_coverage
@@ -392,9 +383,6 @@ def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterato
         rows,
     )
     yield sizes
-    if len(rows) > 1:
-        drawn, title = relabelled(sizes, per_node="mean performance"), "Performance per node by job size"
-        yield Chart.of("scatter", drawn, "x=nodes y=per_node size=jobs", title, log="xy")
     yield MEANS_OF_JOBS, CLOSE_IS_METADATA, above, jobs.node_caveats, jobs.node_coverage
 
 
@@ -495,7 +483,6 @@ def _sum_of(jobs: Runs, column: str) -> int:
 def _signatures(projects: list[_Project], jobs: Runs, instances: Runs) -> Iterator[Piece]:
     """Volumes, dominant activities and signatures of each project and its applications."""
     overview: list[tuple[Cell, ...]] = []
-    applications: list[tuple[Cell, ...]] = []
     for project in projects:
         own, part, nprocs = project.jobs, project.dominant, project.jobs.ints("nprocs")
         overview.append(
@@ -518,15 +505,6 @@ def _signatures(projects: list[_Project], jobs: Runs, instances: Runs) -> Iterat
                 project.median(PER_NODE),
             )
         )
-        whole = _sum_of(own, "moved_bytes")
-        for program, some in _programs(own):
-            part, nprocs = _dominant_part(_part_seconds(some)), some.ints("nprocs")
-            sizes = (some.rows, int(nprocs.min()), int(nprocs.max()))
-            volumes = (_sum_of(some, "read_bytes"), _sum_of(some, "write_bytes"))
-            share = _sum_of(some, "moved_bytes") / whole if whole else None
-            request = median(signatures(some.frame).array("request_bytes"))
-            dominant = None if part is None else _PARTS[part]
-            applications.append((project.name, program, *sizes, *volumes, share, dominant, request))
     yield ResultTable.of(
         "projects",
         "project [text]; jobs [count]; users [count]; programs [count]; processes_low: processes from [count]; "
@@ -536,14 +514,6 @@ def _signatures(projects: list[_Project], jobs: Runs, instances: Runs) -> Iterat
         "instances: runs per job, most [count]; identical: largest group of near-identical jobs [count]; "
         "per_node: per node, median [mib_per_s_per_node]",
         overview,
-    )
-    yield ResultTable.of(
-        "applications",
-        "project [text]; program [text]; jobs [count]; processes_low: processes from [count]; "
-        "processes_high: to [count]; read [bytes]; written [bytes]; share: of the project's bytes [ratio]; "
-        "dominant: most time in [text]; request: mean request, median [bytes]",
-        applications,
-        "Applications within each project",
     )
     marks = [
         (p.name, quantity_label(name, ""), words, p.share(name)) for p in projects for name, words in SIGNATURES.items()

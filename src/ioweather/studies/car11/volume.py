@@ -3,11 +3,11 @@ per day with the project behind a read share change (car11.volume)."""
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +18,6 @@ from ioweather.core.contracts import Params, Study
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Ints
 from ioweather.core.results import (
-    Cell,
     Chart,
     Coverage,
     Estimate,
@@ -26,7 +25,6 @@ from ioweather.core.results import (
     Finding,
     Piece,
     Reference,
-    ResultTable,
     exhibit,
 )
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_ratio, format_seconds, names_of
@@ -39,7 +37,6 @@ from ioweather.stats.system_grid import (
     facility_zone,
     gaps,
     local_clock,
-    offsets_ns,
 )
 from ioweather.studies.traffic import TRAFFIC_NEEDS, traffic_steps
 from ioweather.topics.source import DataSource
@@ -91,24 +88,7 @@ def _throughput(steps: Steps, facility: Facility) -> Iterator[Piece]:
     windows = [w for w in facility.maintenance if w.start_ns < end_ns and w.end_ns > steps.start_ns]
     missing = gaps(steps.usable)
     longest = sorted(sorted(missing, key=lambda gap: gap[0] - gap[1])[:_MAX_SHADES])
-    rows: list[tuple[Cell, ...]] = []
-    for window in windows:
-        inside = (steps.times_ns >= window.start_ns) & (steps.times_ns < window.end_ns) & steps.usable
-        mean = float(rates["combined"][inside].mean()) if inside.any() else None
-        rows.append((window.label or "maintenance", window.start_ns, window.end_ns, mean))
-    yield ResultTable.of(
-        "maintenance",
-        "label: window [text]; start: from [time_ns]; end: to [time_ns]; mean: mean throughput in it [bytes_per_s]",
-        rows,
-        "Maintenance windows in the facility file",
-    )
     times = [tuple(steps.start_ns + step * steps.step_ns for step in gap) for gap in longest]
-    yield ResultTable.of(
-        "gaps",
-        "start: from [time_ns]; end: to [time_ns]; length: length [seconds]",
-        ((*ends, (b - a) * seconds) for ends, (a, b) in zip(times, longest, strict=True)),
-        f"The {len(longest)} longest of {len(missing)} gaps",
-    )
     shades = [shaded(w.start_ns, w.end_ns, w.label or "maintenance") for w in windows[:_MAX_SHADES]]
     shades += [shaded(start, end, "no data") for start, end in times]
     line = timeline_table("throughput", steps.times_ns, rates, "throughput", "bytes_per_s")
@@ -122,11 +102,6 @@ def _throughput(steps: Steps, facility: Facility) -> Iterator[Piece]:
     moved = f"{format_bytes(peaks['read'])}/s read and {format_bytes(peaks['write'])}/s written"
     text = f"The highest throughput in an interval of {format_seconds(seconds)} was {moved}."
     yield Finding(text, name="highest_throughput")
-    if missing:
-        lost, plural = sum(b - a for a, b in missing) * seconds, "s" if len(missing) > 1 else ""
-        yield Finding(f"{len(missing)} gap{plural} without usable data, {format_seconds(lost)} in total.", name="gaps")
-    if windows:
-        yield Finding(f"{len(windows)} maintenance windows fall into the period.", name="maintenance")
     yield SERVER_TRAFFIC, steps.coverage("intervals")
 
 
@@ -152,7 +127,6 @@ def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesy
     else:
         yield below_third("below_third_of_nominal_ratio", statistic=lambda s: s[:, 3] / s[:, 0])
         yield plain("peak_of_nominal_ratio", peak / nominal, "ratio", n=n, method="maximum")
-        yield Finding(f"The observed peak is {peak / nominal:.0%} of the nominal peak.", name="nominal_peak")
         lines.append(Reference("x", THIRD * nominal, "33% of the nominal peak"))
     drawn = cdf_table("distribution", {"combined": combined}, "throughput", "bytes_per_s")
     title = f"Throughput per interval of {format_seconds(steps.step_seconds)}"
@@ -299,7 +273,6 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
         for name, chosen in (
             ("read_ratio_before_change", use[: change.index]),
             ("read_ratio_after_change", use[change.index :][:_AFTER_DAYS]),
-            ("read_ratio_after_change[to the end]", use[change.index :]),
         ):
             side = Intervals(np.ones(len(chosen), np.bool_), DAY_NS, unit=1, unit_name="day")
             sums = np.stack([reads[chosen], writes[chosen]], axis=1)
@@ -310,7 +283,9 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
             yield Finding(f"{text} (p = {change.p_value:.3f}).", name="change_of_mix")
             yield "The day of the change splits the period best. A slow drift is split in the same way."
             references = (Reference("x", (first + split) * DAY_NS / 1e6, "read share change"),)
-            yield _projects(source, first, first + n, split, totals[0] / sum(totals))
+            changed_ns = int(steps.times_ns[day >= first + split][0])
+            moments = (steps.start_ns, changed_ns, int(steps.times_ns[-1]) + steps.step_ns)
+            yield _projects(source, moments, totals[0] / sum(totals))
         else:
             best = f"the best candidate is {names[split]} (p = {change.p_value:.2f})"
             yield Finding(f"The read share did not change significantly: {best}.", "undecided", name="change_of_mix")
@@ -328,33 +303,12 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
     yield Coverage(n, len(use), "days", {}, "at least half recorded")
 
 
-def project_days(
-    names: list[str],
-    start_ns: NDArray[Any],
-    end_ns: NDArray[Any],
-    per_ns: Floats,
-    zone: dt.tzinfo,
-    span: tuple[int, int],
-) -> tuple[list[str], Floats]:
-    """Return the projects, and what each did on each local day of a span: (projects, days).
+def _projects(source: DataSource, moments: tuple[int, int, int], share: float) -> Iterator[Piece]:
+    """Yield the projects whose own activity changed, by bytes of logs and by node-hours.
 
-    Rows are constant rates per ns in [start, end), cut at local midnights. Rows without both times are left out.
+    `moments` are the begin, the change and the end in ns; `share` is the read share of all days.
     """
-    known = ~(np.ma.getmaskarray(start_ns) | np.ma.getmaskarray(end_ns))
-    projects, row = np.unique(names, return_inverse=True)
-    starts, ends = (np.ma.getdata(times)[known].astype(np.int64) for times in (start_ns, end_ns))
-    starts, ends = starts + offsets_ns(starts, zone), ends + offsets_ns(ends, zone)
-    amount = np.zeros((len(projects), max(0, span[1] - span[0])))
-    for place, day in enumerate(range(*span)):
-        overlap = np.minimum(ends, (day + 1) * DAY_NS) - np.maximum(starts, day * DAY_NS)
-        amount[:, place] = np.bincount(row[known], np.maximum(overlap, 0) * per_ns[known], len(projects))
-    return projects.tolist(), amount
-
-
-def _projects(source: DataSource, first: int, last: int, split: int, share: float) -> Iterator[Piece]:
-    """Yield the projects whose own activity changed on day `split`, by bytes of logs and by node-hours; `share` is the
-    read share of all days."""
-    facility, zone = source.facility, facility_zone(source.facility)[0]
+    facility = source.facility
     accounted = names_of("start_ns end_ns account uid node_count raw_job_id")
     jobs = source.frame("jobs", accounted, {"step": ""}, optional=True)
     runs = source.frame("job_io", names_of("log_digest start_ns end_ns read_bytes write_bytes"), optional=True)
@@ -368,10 +322,17 @@ def _projects(source: DataSource, first: int, last: int, split: int, share: floa
             text = f"No project explains the change: {project} {what} ({shown}), but neither began nor ended."
         return Finding(text, name="project_behind_change")
 
-    def sides(names: list[str], start: Any, end: Any, per_ns: Floats) -> tuple[list[str], Floats, Floats]:
-        """Return the projects, and what each did per day before and after the change."""
-        projects, amount = project_days(names, start, end, per_ns, zone, (first, last))
-        return projects, amount[:, :split].mean(axis=1), amount[:, split:].mean(axis=1)
+    def sides(names: list[str], start: Any, end: Any, per_ns: Floats) -> tuple[list[str], list[Floats]]:
+        """Return the projects, and what each did per day before and after the change. Rows without both times are left
+        out."""
+        known = ~(np.ma.getmaskarray(start) | np.ma.getmaskarray(end))
+        projects, row = np.unique(names, return_inverse=True)
+        amounts = []
+        for first, last in pairwise(moments):
+            spans = np.maximum(np.minimum(end, last) - np.maximum(start, first), 0)[known]
+            moved = np.bincount(row[known], np.ma.getdata(spans) * per_ns[known], len(projects))
+            amounts.append(np.asarray(moved * (DAY_NS / (last - first)), np.float64))
+        return projects.tolist(), amounts
 
     if runs.rows:
         applications = source.frame("applications", ("log_digest", "uid", "exe", "job_id"), optional=True)
@@ -388,7 +349,7 @@ def _projects(source: DataSource, first: int, last: int, split: int, share: floa
         start = runs.array("start_ns")
         end = np.maximum(runs.array("end_ns"), start + 1)
         rates = (runs.array(metric) / (end - start) for metric in ("read_bytes", "write_bytes"))
-        (projects, *reads), (_, *writes) = (sides(names, start, end, rate) for rate in rates)
+        (projects, reads), (_, writes) = (sides(names, start, end, rate) for rate in rates)
         # How far a project moves the read share s: d(R / T) = (dR (1 - s) - dW s) / T.
         pull = (reads[1] - reads[0]) * (1 - share) - (writes[1] - writes[0]) * share
         order = np.argsort(-np.abs(pull), kind="stable")[:_PROJECTS]
@@ -406,7 +367,7 @@ def _projects(source: DataSource, first: int, last: int, split: int, share: floa
         owners = zip(jobs.text("account").tolist(), jobs.array("uid").tolist(), strict=True)
         names = [facility.project_of(account=account, uid=uid) for account, uid in owners]
         hours = jobs.ints("node_count", missing=1) / HOUR_NS
-        projects, *per_day = sides(names, jobs.array("start_ns"), jobs.array("end_ns"), hours)
+        projects, per_day = sides(names, jobs.array("start_ns"), jobs.array("end_ns"), hours)
         order = np.argsort(-np.abs(per_day[1] - per_day[0]), kind="stable")[:_PROJECTS]
         columns = "project: project [text]; before: node-hours per day before [count]; after: after [count]"
         shown_projects, title = [projects[i] for i in order], "Projects by change of node-hours per day (scheduler log)"

@@ -12,7 +12,6 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.contracts import Param, Params, Study
-from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats
 from ioweather.core.results import (
@@ -34,7 +33,6 @@ from ioweather.stats.estimates import (
     Intervals,
     grouped_share,
     median_estimate,
-    number,
     plain,
     quantiles,
 )
@@ -66,7 +64,8 @@ _DRAWS: Final = 200
 _SEED: Final = 20191118
 _LONG: Final = 2.0  # [ours] seconds; the paper says "a few"
 _METADATA: Final = frozenset({"create", "delete", "file_read", "stat"})
-_TEN_MINUTES: Final = 10 * MINUTE_NS
+_LONG_NS: Final = 4 * HOUR_NS  # the intervals of kun19
+_SHORT_NS: Final = 10 * MINUTE_NS
 ROLLED_UP: Final = f"Quantiles come from roll-ups and are accurate to {RELATIVE_ERROR:.0%}. Means and maxima are exact."
 COUNTED: Final = (
     "`raw` counts completed operations. `omission_corrected` is shown if it differs: it also counts each tick "
@@ -85,15 +84,30 @@ class Probed:
 
 
 def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
-    """Make the exhibits of one interval length, or fig6 of two lengths."""
-    lengths, facility = _lengths(params), source.facility
-    rolled_up_ns = _TEN_MINUTES if len(lengths) > 1 else HOUR_NS
+    """Make the exhibits of intervals of four hours."""
+    probed = _fetch_probed(source, HOUR_NS, _LONG_NS)
+    if probed is not None:
+        yield _interval_statistics(probed)
+        yield _time_lines(probed)
+        yield _episodes(probed, source.facility, float(params["threshold"]))
+
+
+def run_two_lengths(source: DataSource, _: Params) -> Iterator[Exhibit]:
+    """Make fig6, of intervals of four hours and of ten minutes."""
+    probed = _fetch_probed(source, _SHORT_NS, _SHORT_NS)
+    if probed is not None:
+        yield _slowdowns(probed, [series.by(_LONG_NS) for series in probed.series], probed.series)
+
+
+def _fetch_probed(source: DataSource, rolled_up_ns: int, length_ns: int) -> Probed | None:
+    """Return the usual requests in intervals of a length, from roll-ups of another; None without any."""
+    facility = source.facility
     rows = source.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": rolled_up_ns})
     names = {system: facility.filesystem_of(system) for system in rows.text("system").categories}
-    every = operation_series(rows, names, _TEN_MINUTES if len(lengths) > 1 else lengths[0])
+    every = operation_series(rows, names, length_ns)
     usual = usual_requests([series for series in every if series.count.sum()])
     if not usual:
-        return
+        return None
     caveats = [expected_note(facility), ROLLED_UP]
     missed = sum(int(series.reduced["missed_count"].sum()) for series in usual)
     if missed:
@@ -107,29 +121,8 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
         "missed_ticks": sum(int(s.reduced["missed_count"].sum()) for s in every),
     }
     left_out = {reason: n for reason, n in excluded.items() if n}
-    probed = Probed(
-        usual,
-        facility.baseline_ns,
-        tuple(caveats),
-        Coverage(used + sum(excluded.values()), used, "operations", left_out),
-    )
-    if len(lengths) > 1:
-        yield _slowdowns(probed, *([series.by(length) for series in usual] for length in lengths))
-        return
-    yield _interval_statistics(probed)
-    yield _time_lines(probed)
-    yield _episodes(probed, facility, float(params["threshold"]))
-
-
-def _lengths(params: Params) -> list[int]:
-    """Return the interval lengths of the parameters; UsageError unless they are multiples of the roll-ups."""
-    lengths = {name: int(params[name]) for name in ("interval", "short_interval") if name in params}
-    part = _TEN_MINUTES if len(lengths) > 1 else HOUR_NS
-    for name, length in lengths.items():
-        if length <= 0 or length % part:
-            text = f"{name}: {format_seconds(length / NS)} is not a multiple of {format_seconds(part / NS)}."
-            raise UsageError(text, hint="Roll-ups cannot be split.")
-    return list(lengths.values())
+    coverage = Coverage(used + sum(excluded.values()), used, "operations", left_out)
+    return Probed(usual, facility.baseline_ns, tuple(caveats), coverage)
 
 
 def expected_note(facility: Facility) -> str:
@@ -244,9 +237,8 @@ _LINES: Final = (("max", "omission_corrected"), *((name, "raw") for name in ("ma
 
 @exhibit("kun19.fig5")
 def _time_lines(probed: Probed) -> Iterator[Piece]:
-    """Interval statistics over time, and the worst interval of each statistic."""
+    """Interval statistics over time, and the slowest operation of each kind."""
     rows: list[tuple[Cell, ...]] = []
-    worst: list[tuple[Cell, ...]] = []
     slowest: list[Estimate] = []
     for series in probed.series:
         for name, counting in _LINES:
@@ -258,13 +250,8 @@ def _time_lines(probed: Probed) -> Iterator[Piece]:
             times, values = cells(series.start_ns[kept]), cells(statistic[kept])
             label = name if counting == "raw" else f"{name}, {counting}"
             rows += [(t, label, v, series.label) for t, v in zip(times, values, strict=True)]
-        for counting in _countings(series):
-            peaks = [number(np.nanmax(series.counted(counting)[name])) for name in ("median", "q99", "max")]
-            worst.append((series.filesystem, series.op, counting, *peaks))
         name, peak = f"slowest_{series.op}[{series.filesystem}]", float(np.nanmax(series.statistics["max"]))
         slowest.append(plain(name, peak, "seconds", n=int(series.count.sum()), method="maximum"))
-    columns = f"{_KIND}; counted [text]; median [seconds]; q99: 99% [seconds]; max: slowest [seconds]"
-    yield ResultTable.of("worst", columns, worst, "Worst interval by statistic")
     columns = "time [time_ns]; series [text]; value: response time [seconds]; panel [text]"
     drawn, title = ResultTable.of("time_lines", columns, rows), "Median, mean, 95%, 99% and maximum per interval"
     yield Chart.of("timeline", drawn, "x=time y=value series", title, facet="panel", log="y")
@@ -324,14 +311,10 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
         slowdown = series.slowdown(probed.baseline_ns)
         known, (date, _, weekday) = np.isfinite(slowdown), local_clock(series.start_ns, zone)
         slow = (slowdown >= threshold).astype(np.float64)
-        whole = grouped_share("all", slow[known], known[known], date[known], "day")
         for day, name in enumerate(_WEEKDAYS):
             mine = known & (weekday == day)
             share = grouped_share(name, slow[mine], mine[mine], date[mine], "day")
             by_day.append((series.label, name, share.value, share.low, share.high, share.n))
-            if share.low is not None and whole.high is not None and share.low > whole.high:
-                text = f"{series.label} is slow more often on {name}s ({share.value:.0%} of intervals)."
-                yield Finding(text, name="slow_weekday")
     yield _weekday_spread(probed, zone)
     week = ResultTable.of(
         "weekdays",
@@ -422,14 +405,13 @@ def _slowdowns(probed: Probed, long: list[OperationSeries], short: list[Operatio
     yield probed.caveats, probed.coverage
 
 
-_PARAMS = (Param("interval", "interval length in whole hours", "duration", default="4h"),)
 STUDY = Study(
     name="slowdown",
     too_few="no probe ran in the period",
     exhibits=("kun19.fig4", "kun19.fig5", "kun19.episodes"),
     needs="response_rollups",
     run=run,
-    params=(*_PARAMS, Param("threshold", "minimum slowdown of an episode", "float", default=2.0)),
+    params=(Param("threshold", "minimum slowdown of an episode", "float", default=2.0),),
 )
 # By itself, because the shorter intervals are six times the rows.
 TWO_LENGTHS = Study(
@@ -437,9 +419,5 @@ TWO_LENGTHS = Study(
     too_few="no probe ran in the period",
     exhibits=("kun19.fig6",),
     needs="response_rollups",
-    run=run,
-    params=(
-        *_PARAMS,
-        Param("short_interval", "short interval length, a multiple of ten minutes", "duration", default="10min"),
-    ),
+    run=run_two_lengths,
 )

@@ -9,7 +9,7 @@ same with only files on monitored mounts; PsiO counts operations. _R and _W are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,11 +32,15 @@ from ioweather.core.results import (
     columns_of,
     exhibit,
 )
-from ioweather.core.units import HOUR_NS, format_bytes, format_ratio, format_seconds, names_of, pairs_of
+from ioweather.core.units import HOUR_NS, format_bytes, format_seconds, names_of, pairs_of
 from ioweather.facts.job_metrics import own_bytes
 from ioweather.facts.runs import LEAST_RUNS
 from ioweather.facts.system_activity import Stretches, io_ends, io_steps, job_system, volume
-from ioweather.stats.dependence import (
+from ioweather.stats.dependence import spearman
+from ioweather.stats.estimates import LEVEL, known, mean_estimate, number, plain
+from ioweather.stats.summary_tables import p_text, shaded, thin, timeline_table
+from ioweather.stats.system_grid import Steps
+from ioweather.studies.mad17.coefficients import (
     MIN_PAIRS,
     Association,
     ShiftNull,
@@ -46,16 +50,11 @@ from ioweather.stats.dependence import (
     best_shift_p,
     coefficients,
     complete_pairs,
-    midranks,
     shift_null,
-    spearman,
     spearman_change,
     spearman_interval,
     time_shifts,
 )
-from ioweather.stats.estimates import LEVEL, known, mean_estimate, number, plain
-from ioweather.stats.summary_tables import p_text, shaded, thin, timeline_table
-from ioweather.stats.system_grid import Steps
 from ioweather.studies.mad17.curves import curve_exhibits
 from ioweather.studies.mad17.explained_traffic import (
     HALF_WIDTH_SD,
@@ -74,8 +73,6 @@ from ioweather.topics.source import DataSource
 _SHIFTS: Final = 99
 _LEAST_MOVED: Final = 19  # moves, for a 90% range
 COARSEST: Final = 20
-# Share of the variance of I/O time that a coarser interval may lose. [ours]
-WORTH_IT: Final = 0.05
 # Of each rank correlation by interval; there are more than a hundred of them.
 _REPLICATES: Final = 100
 SURE: Final = 0.05
@@ -112,7 +109,7 @@ def table_exhibits(data: AssociationData) -> Iterator[Exhibit]:
     by_volume = [_pair_volume_with_time(data, group, way, "psid", "d_d") for group in data.shown for way in _WAYS]
     yield _during_io_table(data, by_volume)
     yield _metadata_table(data)
-    yield _monitored_table(data, by_volume)
+    yield _monitored_table(data)
 
 
 def _pair_volume_with_time(data: AssociationData, group: int, way: str, prefix: str, time: str) -> Pairing:
@@ -221,7 +218,7 @@ def _metadata_table(data: AssociationData) -> Iterator[Piece]:
 
 
 @exhibit("mad17.monitored")
-def _monitored_table(data: AssociationData, by_volume: list[Pairing]) -> Iterator[Piece]:
+def _monitored_table(data: AssociationData) -> Iterator[Piece]:
     """Association for files on monitored mounts only, and whether this restriction helps.
 
     If all files of a group are on monitored mounts, PsiI and D_I equal PsiD and D_D.
@@ -253,12 +250,7 @@ def _monitored_table(data: AssociationData, by_volume: list[Pairing]) -> Iterato
             by = f"(Spearman with reads changes by {value:+.2f}, {low:+.2f} to {high:+.2f})"
             text = f"{name}: restricting to monitored mounts {words} {by}."
             changes.append(Finding(text, name="monitored_change"))
-    alike = [data.all_monitored(group) for group in data.shown for _ in _WAYS]
-    orders = [(group, way) for group in data.shown for way in _WAYS]
-    pairs = [
-        known if same else _pair_volume_with_time(data, group, way, "psii", "d_i")
-        for (group, way), known, same in zip(orders, by_volume, alike, strict=True)
-    ]
+    pairs = [_pair_volume_with_time(data, group, way, "psii", "d_i") for group in data.shown for way in _WAYS]
     yield changes, SHARED_STEPS, _coefficients(data, pairs, "D_I", "PsiI")
 
 
@@ -386,7 +378,6 @@ class Level:
     psid: dict[str, Floats]
     metadata: Floats
     psi_read_ops: Floats
-    load: Floats  # bytes per second that others moved in the steps with its I/O
 
 
 def run_granularity(source: DataSource, params: Params) -> Iterator[Exhibit]:
@@ -412,8 +403,7 @@ def _levels(data: AssociationData, group: int) -> Iterator[Level]:
         times, opens = (np.asarray(system.array(name)) for name in ("d_d_seconds", "psi_read_ops_count"))
         volumes = {way: np.asarray(system.array(f"psid_{way}_bytes")) for way in _WAYS}
         steps = system.floats("d_d_steps")
-        others = sum(system.floats(f"others_io_high_{way}_bytes") for way in _WAYS)
-        yield Level(group, factor, grid.step_seconds, steps, times, volumes, metadata, opens, others / times)
+        yield Level(group, factor, grid.step_seconds, steps, times, volumes, metadata, opens)
 
 
 @exhibit("mad17.fig9")
@@ -429,12 +419,6 @@ def _steps_used(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
     yield made
     if rows:
         yield Chart.of("timeline", made, "x=interval y=steps series=group", "Sampling intervals with I/O")
-    for name in map(data.name, data.shown):
-        own = [(steps, format_seconds(seconds)) for seconds, group, steps, _ in rows if group == name]
-        if len(own) > 1:
-            (fine, finest), (coarse, coarsest) = own[0], own[-1]
-            text = f"{name}: its I/O covers {fine:.3g} intervals of {finest}, or {coarse:.3g} of {coarsest}."
-            yield Finding(text, name="steps_used")
     yield data.caveats, data.coverage
 
 
@@ -503,59 +487,7 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
         "With longer steps, fewer runs lie completely in monitored steps, and each coefficient uses only these "
         "runs. D_D also has fewer distinct values, which alone limits the coefficients."
     )
-    yield _sampling_interval(data, levels), IN_TIME_ORDER, data.caveats, data.coverage
-
-
-def _sampling_interval(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
-    """Recommend a sampling interval: the longest up to which the load surely explains not much less of the variance of
-    I/O time than at the finest.
-
-    The load is what others moved per second in the steps with a run's I/O. Whole steps contain all of the run's own
-    bytes, so it does not depend on the run's own time. Times and loads are ranks within a group, groups are joined in
-    time order. Intervals are tried from fine to coarse, so the level needs no correction.
-    """
-    rows = [data.members(group) for group in data.shown]
-    per_factor = ([each for each in levels if each.factor == factor] for factor in range(1, COARSEST + 1))
-    steps = [each for each in per_factor if len(each) == len(rows)]
-    times = [data.of("io_seconds")[own] for own in rows]
-    # The same runs at all intervals.
-    there = [np.isfinite([time, *(each[i].load for each in steps)]).all(axis=0) for i, time in enumerate(times)]
-    order = np.argsort(data.runs.ints("start_ns")[np.concatenate([r[t] for r, t in zip(rows, there, strict=True)])])
-
-    def ranked(columns: Iterable[Floats]) -> Floats:
-        """Return ranks within each group, from 0 to 1, of all groups in time order."""
-        known = [column[here] for column, here in zip(columns, there, strict=True)]
-        return np.concatenate([midranks(own) / max(1, len(own)) for own in known])[order]
-
-    y, x = ranked(times), [ranked(level.load for level in each) for each in steps]
-    seconds, n = [each[0].step_seconds for each in steps], len(order)
-    found = spearman_interval(x[0], y) if x else None
-    if found is None or not found[1] > 0:
-        by = "explains no more than chance" if found else "is known for too few runs"
-        text = f"These {n} runs do not show how often to sample: the load of other jobs during their I/O {by}."
-        yield Finding(text, "undecided", name="sampling_interval")
-        return
-    rho, low, high = found
-    yield Estimate(
-        "explained_ratio", rho**2, "ratio", low**2, high**2, LEVEL, n, "squared rank correlation, within groups"
-    )
-    changes = [spearman_change((x[0], y, each, y), explained=True) for each in x[1:]]
-    enough = [change is not None and change[1] >= -WORTH_IT for change in changes]
-    best = enough.index(False) if False in enough else len(enough)
-    yield plain(
-        "sampling_interval",
-        seconds[best],
-        "seconds",
-        n=n,
-        method=f"longest interval before one that may lose {WORTH_IT:.0%} or more",
-    )
-    often = "" if best else " or more often"
-    longer = f" The next longer interval may lose {WORTH_IT:.0%} or more." if best < len(seconds) - 1 else ""
-    explains = f"{format_ratio(rho**2)} ({format_ratio(low**2)} to {format_ratio(high**2)}) of the variance of I/O time"
-    text = (
-        f"Sample every {format_seconds(seconds[best])}{often}: every {format_seconds(seconds[0])} explains {explains}."
-    )
-    yield Finding(text + longer, name="sampling_interval")
+    yield IN_TIME_ORDER, data.caveats, data.coverage
 
 
 GRANULARITY = Study(
@@ -706,13 +638,6 @@ def _files(data: AssociationData, row: int) -> Iterator[Piece]:
         )
         title = f"First and last access to each file: {_run_label(data, row)}"
         yield Chart.of("scatter", ResultTable.of("files", columns, rows), "x=time y=file series curve", title)
-        span = spans.median_span_seconds()
-        longer, sharper = ("longer", "is hardly") if span / data.grid.step_seconds >= 1 else ("shorter", "can be")
-        yield Finding(
-            f"The median file is accessed over {format_seconds(span)}, {longer} than a sampling interval, so PsiD "
-            f"{sharper} more precise than Psi.",
-            name="access_times",
-        )
     else:
         yield Finding("This run moved no data.", "undecided", name="no_io")
     yield data.caveats, data.coverage

@@ -19,8 +19,8 @@ from ioweather.core.errors import UsageError
 from ioweather.core.frames import Floats
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.units import format_bytes, format_seconds
-from ioweather.stats.dependence import complete_pairs
 from ioweather.stats.estimates import LEVEL, plain
+from ioweather.studies.mad17.coefficients import complete_pairs
 from ioweather.studies.mad17.explained_traffic import HALF_WIDTH_SD, SHARED_STEPS, TIME, VOLUME, AssociationData
 
 _SEED: Final = 20170807
@@ -247,9 +247,6 @@ def _conditional_density(data: AssociationData) -> Iterator[Piece]:
             f"conditional interval {conditional:.0%} (of the fitted runs).",
             name="normal_interval",
         )
-        little, much = (format_seconds(float(median[i])) for i in (place[0], place[2]))
-        text = f"{group}: the median D_D is {little} at low {way} volume (10%) and {much} at high volume (90%)."
-        yield Finding(text, name="median_by_volume")
     if not drawn:
         yield Finding("Volume or time is constant.", "undecided", name="nothing_varies")
     yield "Gaussian kernels on a grid with Scott's bandwidth.", SHARED_STEPS

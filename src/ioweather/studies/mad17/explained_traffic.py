@@ -48,12 +48,6 @@ VOLUME: Final = "system volume during run I/O (PsiD)"
 NEEDS: Final = f"{RUN_NEEDS} files {TRAFFIC_NEEDS} series:{','.join(OPERATIONS)}?"
 PARAMS: Final = (
     *choices.TRAFFIC_PARAMS,
-    Param(
-        "grouping",
-        "grouping of runs: exact (same files and bytes) or similar; default: exact if it yields a group of "
-        f"{LEAST_RUNS} runs",
-        choices=("exact", "similar"),
-    ),
     Param("group", "group to show, by its name in mad17.table1; default: the largest"),
     Param("job", "run to show, by job ID or digest; default: the slowest run of the group"),
 )
@@ -97,11 +91,6 @@ class AssociationData:
         """Complete runs of a group in order of time."""
         rows = np.flatnonzero((self.groups.of_run == group) & self.complete)
         return np.asarray(rows[np.argsort(self._times[rows], kind="stable")], np.int64)
-
-    def all_monitored(self, group: int) -> bool:
-        """Return whether all files of a group are on monitored mounts."""
-        monitored = self.spans.of_runs(self.members(group)).monitored
-        return monitored is not None and bool(monitored.all())
 
     @cached_property
     def shown(self) -> list[int]:
@@ -179,7 +168,7 @@ def association_data(source: DataSource, params: Params) -> AssociationData | No
     mounts = monitored_mounts(files, facility, filesystem)
     spans = io_spans(runs.frame, files, mounts)
     system = job_system(grid, runs.ints("start_ns"), runs.ints("end_ns"), spans)
-    groups = group_runs(runs.frame, params.get("grouping") or best_grouping(runs.frame))
+    groups = group_runs(runs.frame, best_grouping(runs.frame))
     sizes = np.bincount(groups.of_run[system.text("state").codes == 0], minlength=len(groups.names))
     asked = groups.number(str(params["group"])) if params.get("group") else int(sizes.argmax())
     if asked is None:

@@ -40,16 +40,10 @@ from ioweather.core.units import format_bytes, format_ratio
 from ioweather.stats.dependence import rank_correlation
 from ioweather.stats.estimates import Intervals, directed, plain, rank_estimate, sums_by_unit
 from ioweather.stats.series import (
-    DEGREES,
-    PAPER_TARGETS,
-    TOLERANCE,
-    N,
-    ParallelismCounts,
     coefficient_of_variation,
     correlation,
     max_to_min,
     members,
-    scaled,
     thresholds,
     variation_from_sums,
 )
@@ -71,6 +65,7 @@ from ioweather.studies.pat19.matrices import (
     span,
     steps_per_unit,
 )
+from ioweather.studies.pat19.parallelism import DEGREES, PAPER_TARGETS, TOLERANCE, ParallelismCounts, scaled
 from ioweather.studies.pat19.system import (
     autocorrelation_findings,
     correlate,
@@ -89,10 +84,9 @@ TABLE_DEGREES = (10, 25, 50, 75, 100)
 WIDTH = 2 + 2 * len(DEGREES)  # of the counts of an interval
 LEAST_TARGETS = 50  # [ours] with fewer targets, 8% is about one target
 _MAX_NAMED = 10
-_FULLY_RECORDED = 0.9
 _UPPER_BOUND = (
     "Targets that move similar amounts in the same step count as working together. Busy targets also coincide by "
-    "chance (see pat19.fig11), so a degree is an upper bound of the number of stripes that applications use."
+    "chance, so a degree is an upper bound of the number of stripes that applications use."
 )
 MODEST = 0.75  # pat19: "max CPU utilization is lower than 75%"
 METADATA = ("open_ops", "close_ops")
@@ -124,18 +118,10 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
         rho = rank_correlation(amounts[:half].sum(axis=0), amounts[half:].sum(axis=0)) if half else math.nan
         lasting = rank_estimate(f"persistence_{way}", rho, n, "Spearman of first and second half over components")
         yield lasting
-        if way == "write":
-            words, shown = "The order of targets by writes", f"{lasting.value or 0.0:.2f}"
-            lasts = f"{words} is stable (rank correlation of the two halves: {shown})."
-            yield directed(lasting, 0.0, lasts, f"{words} is not stable (rank correlation: {shown}).")
     both = np.stack([per_unit["read"], per_unit["write"]], axis=1)
     yield intervals.estimate(
         "rank_correlation", "", both, lambda s: rank_correlation(s[:, 0], s[:, 1]), n=n, scale="fisher"
     )
-    order = np.argsort(-(sums["read"] + sums["write"]), kind="stable")
-    columns = f"component: {climate.component_kind} [text]; read: read [bytes]; write: written [bytes]"
-    busiest = [names[i] for i in order]
-    yield table("totals", columns, busiest, sums["read"][order], sums["write"][order], title="Totals, busiest first")
     rows: list[tuple[Cell, ...]] = []
     for way in WAYS:
         ranked = enumerate(np.argsort(sums[way], kind="stable").tolist(), 1)
@@ -161,15 +147,6 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
             climate.advice.append(advice)
             yield advice
     yield climate.caveats
-    # Targets with short records have moved less for that reason alone.
-    steps = climate.targets.nearest["read"][..., N].sum(axis=0)
-    short = [names[i] for i in np.flatnonzero(steps < _FULLY_RECORDED * steps.max(initial=0.0))]
-    if short:
-        named = ", ".join(short[:_MAX_NAMED]) + (", ..." if len(short) > _MAX_NAMED else "")
-        yield (
-            f"{len(short)} were recorded for less than {_FULLY_RECORDED:.0%} of the time of other targets ({named}), "
-            "which alone lowers their totals."
-        )
     yield climate.coverage()
 
 
@@ -206,11 +183,7 @@ def target_correlations(climate: Climate) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
     for (pair, window), values in lags.items():
         label = "reads then writes" if pair == "cross" else f"{pair}s with themselves"
-        for lag, row in enumerate(values):
-            known = row[~np.isnan(row)]
-            if len(known):
-                q05, q50, q95 = (float(q) for q in np.quantile(known, (0.05, 0.5, 0.95)))
-                rows.append((label, climate.span(window), lag, q05, q50, q95))
+        rows += ((label, climate.span(window), lag, *band) for lag, band in _bands_by_lag(values))
     columns = (
         "pair [text]; window [text]; lag: lag in windows; q05: 5% of targets below; q50: correlation; q95: 95% below"
     )
@@ -230,6 +203,14 @@ def target_correlations(climate: Climate) -> Iterator[Piece]:
                 text = f"To predict {way}s on one target, look at its last {enough}."
             climate.advice.append(Finding(text, "undecided", name="target_history"))
     yield climate.caveats, climate.coverage()
+
+
+def _bands_by_lag(values: Floats) -> Iterator[tuple[int, tuple[float, ...]]]:
+    """Yield each lag with the 5%, 50% and 95% quantiles over components; a lag without known values is left out."""
+    for lag, row in enumerate(values):
+        known = row[~np.isnan(row)]
+        if len(known):
+            yield lag, tuple(np.quantile(known, (0.05, 0.5, 0.95)).tolist())
 
 
 def _median_known(values: Floats) -> Floats:
@@ -271,7 +252,7 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
         return intervals.estimate(name, "ratio", sums, lambda s: 1 - s[:, place] / s[:, 0], n=n, scale="logit")
 
     rows: list[tuple[Cell, ...]] = []
-    means, chance = [], []
+    means = []
     both = np.zeros((intervals.units, WIDTH))
     for way in WAYS:
         counts, sums = _parallelism(climate, way), _parallelism_by_unit(climate, way)
@@ -282,10 +263,6 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
         degrees, share = counts.cdf()
         last = int(np.flatnonzero(counts.histogram).max(initial=1))
         rows += [(way, int(d), float(s)) for d, s in zip(degrees[:last], share[:last], strict=True)]
-        # What is left when each target's time line is turned against the others': no application makes that.
-        turned = sums_by_unit(climate.targets.chance[TRAFFIC[WAYS.index(way)]].per_interval, intervals.unit)
-        chance.append(intervals.estimate(f"chance_mean_{way}", "count", turned, _mean_degree, n=n, scale="log"))
-        yield chance[-1]
     total = int(both[:, 0].sum())
     yield [below(both, degree, f"below_ratio[{degree}]", total) for degree in (10, 20)]
     if targets >= LEAST_TARGETS:
@@ -298,9 +275,6 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
     read, write = (mean.value or 0.0 for mean in means)
     text = f"On average, {read:.2f} of {targets} targets read similar amounts in the same step"
     yield Finding(f"{text}, and {write:.2f} write similar amounts.", name="degree")
-    by_chance = " and ".join(f"{each.value or 0.0:.2f}" for each in chance)
-    text = f"If each target is shifted in time independently, the mean degrees are {by_chance}."
-    yield Finding(f"{text} This part is due to chance.", name="chance_degree")
     yield climate.caveats, _UPPER_BOUND, climate.coverage()
 
 
@@ -332,15 +306,6 @@ def high_phase_counts(climate: Climate) -> Iterator[Piece]:
             yield Estimate(f"clusters_write[{key}]", write, "count", n=climate.n, method="exact count"), more
             label = f"≥ {scaled(degree, targets)} ({key})" if here else f"≥ {degree}"
             rows.append((label, float(read), float(write), more.value, more.low, more.high))
-            # The lowest degree is the paper's claim; the others only say more of it.
-            if not here and degree != TABLE_DEGREES[0] and more.value is not None:
-                words = f"In high phases, writes reach a degree {key}"
-                yield directed(
-                    more,
-                    0.0,
-                    f"{words} more often than reads, by {more.value:.0%}.",
-                    f"{words} less often than reads, by {-more.value:.0%}.",
-                )
         title = f"Degrees scaled to {targets} targets" if here else ""
         yield ResultTable("scaled_degrees" if here else "degrees", columns, tuple(rows), title)
     yield climate.caveats, _UPPER_BOUND
@@ -377,9 +342,7 @@ def sensitivity(climate: Climate) -> Iterator[Piece]:
             name = f"mean_{way}[{climate.span(window)}]"
             made.append(own.estimate(name, "count", sums, _mean_degree, n=int(sums[:, 0].sum()), scale="log"))
         means[way] = [estimate.value for estimate in made]
-        value, in_high, tolerant = (estimate.value or 0.0 for estimate in made[:3])
-        text = f"The mean {way} degree is {value:.2f}; with a tolerance of {wide}, it is {tolerant:.2f}"
-        yield made, Finding(f"{text}, and in high phases {in_high:.2f}.", name="tolerance")
+        yield made
     both = np.concatenate([high["read"][:, :2], high["write"][:, :2]], axis=1)
     yield intervals.estimate(
         "mean_high_phases_write_minus_read",
@@ -444,10 +407,6 @@ def _processor_load(
     yield Finding(
         f"The busiest server uses {format_ratio(highest.value or 0.0)} of its processors on average.", name="mean_load"
     )
-    order = np.argsort(-np.nan_to_num(mean), kind="stable")
-    columns = "component: server [text]; mean: mean load [ratio]; largest: largest load [ratio]"
-    ranked = [names[i] for i in order]
-    yield table("servers", columns, ranked, mean[order], load.largest[order], title="Busiest first")
     rows: list[tuple[Cell, ...]] = []
     for series, values in (("mean", mean), ("maximum", load.largest)):
         known = [i for i in np.argsort(values, kind="stable").tolist() if np.isfinite(values[i])]
@@ -470,14 +429,10 @@ def _load_correlation(
     rows: list[tuple[Cell, ...]] = []
     for window, values in load.lags.items():
         word = span(window, step_ns)
-        for lag, row in enumerate(values):
-            known = row[~np.isnan(row)]
-            if not len(known):
-                continue
-            q05, q50, q95 = (float(q) for q in np.quantile(known, (0.05, 0.5, 0.95)))
-            rows.append((word, lag, q05, q50, q95))
+        for lag, band in _bands_by_lag(values):
+            rows.append((word, lag, *band))
             if lag in (1, LAGS):
-                yield plain(f"lag{lag}_median[{word}]", q50, "", n=n, method="median over servers")
+                yield plain(f"lag{lag}_median[{word}]", band[1], "", n=n, method="median over servers")
     drawn = ResultTable.of(
         "lags", "window [text]; lag: lag in windows; q05: 5% of servers below; q50: correlation; q95: 95% below", rows
     )

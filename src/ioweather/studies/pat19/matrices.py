@@ -25,17 +25,9 @@ from ioweather.core.frames import BlockwiseMatrix, Bools, Floats, Ints
 from ioweather.core.results import Coverage, Finding
 from ioweather.core.units import DAY_NS, HOUR_NS, NS, format_seconds
 from ioweather.stats.estimates import Intervals, sums_by_unit, unit_steps
-from ioweather.stats.series import (
-    TOLERANCE,
-    ParallelismCounts,
-    correlation,
-    count_clusters,
-    join_counts,
-    lagged_column_sums,
-    sort_activity,
-    window_sums,
-)
+from ioweather.stats.series import correlation, lagged_column_sums, window_sums
 from ioweather.stats.system_grid import FEWEST_COMPONENTS, MIN_COVERAGE, SHUTDOWN_SECONDS, Steps, shutdown_steps
+from ioweather.studies.pat19.parallelism import TOLERANCE, ParallelismCounts, count_clusters, join_counts, sort_activity
 
 WAYS = ("read", "write")
 READ, WRITE = TRAFFIC
@@ -48,11 +40,9 @@ PAIRS: Mapping[str, tuple[str, str]] = {"read": (READ, READ), "write": (WRITE, W
 NEAREST_LAG: Mapping[str, int] = {"read": 1, "write": 1, "cross": 0}
 # [ours] The paper speaks of weak and high correlation without a number.
 HIGH_CORRELATION = 0.5
-WEAK_CORRELATION = 0.3
 _STRETCH_DAYS = 5
 _LEAD = LAGS * WINDOWS[-1]  # steps before a stretch that its first steps are correlated with
 _SHUTDOWN = f"no data moved for {format_seconds(SHUTDOWN_SECONDS)}"
-_TURNS = 20191117  # seed
 
 
 def steps_per_unit(matrix: BlockwiseMatrix) -> int:
@@ -101,7 +91,6 @@ class Targets:
     over_limit_cells: int
     totals: Mapping[str, Floats]  # metric -> (units, targets)
     degrees: Mapping[tuple[str, float, int], ParallelismCounts]  # (metric, tolerance, window)
-    chance: Mapping[str, ParallelismCounts]  # by metric: each target turned in time against the others
     lags: Mapping[tuple[str, int], Floats]  # (pair, window) -> (lags + 1, targets)
     nearest: Mapping[str, Floats]  # pair -> (units, targets, 6): at NEAREST_LAG, window of one step
 
@@ -143,7 +132,6 @@ def reduce_targets(
         sum(part["over_limit_cells"] for part in done),
         joined("totals", np.concatenate),
         joined("degrees", join_counts),
-        joined("chance", join_counts),
         joined("lags", lambda sums: correlation(np.moveaxis(np.sum(sums, axis=0), 1, -1))),
         joined("nearest", lambda sums: np.moveaxis(np.concatenate(sums), 1, -1)),
     )
@@ -172,14 +160,13 @@ def _reduce_stretch(
             for metric, total in zip(TRAFFIC, totals, strict=True):
                 sums[metric].append(total)
     own = {metric: values[lead:] for metric, values in rows.items()}
-    out: dict[str, Any] = {kind: {} for kind in ("degrees", "chance", "lags", "nearest")}
+    out: dict[str, Any] = {kind: {} for kind in ("degrees", "lags", "nearest")}
     if "degrees" in parts:
         for metric, values in own.items():
             for window in WINDOWS:
                 activity = sort_activity(window_sums(values, window))
                 for tolerance in (TOLERANCE, WIDE_TOLERANCE) if window == 1 else (TOLERANCE,):
                     out["degrees"][metric, tolerance, window] = count_clusters(activity, tolerance)
-            out["chance"][metric] = count_clusters(sort_activity(rotate_columns(values, first)))
     for pair, (x, y) in PAIRS.items():
         out["nearest"][pair] = _lagged_sums_by_unit(rows[x], rows[y], NEAREST_LAG[pair], lead, unit)
         for window in WINDOWS if "lags" in parts else ():
@@ -229,13 +216,6 @@ def _clean(
         block[excluded] = np.nan
     counted = {reason: steps for reason, steps in reasons.items() if steps}
     return [np.where(excluded, np.nan, total) for total in sums], silent, counted, over_limit_cells
-
-
-def rotate_columns(values: Floats, seed: int) -> Floats:
-    """Rotate each column in time by a random number of rows: its own course stays, what columns have in common goes."""
-    shift = np.random.default_rng([_TURNS, seed]).integers(0, len(values), values.shape[1])
-    rows = (np.arange(len(values))[:, None] + shift) % len(values)
-    return np.take_along_axis(values, rows, axis=0)
 
 
 def _lagged_sums_by_unit(x: Floats, y: Floats, lag: int, lead: int, unit: int) -> Floats:

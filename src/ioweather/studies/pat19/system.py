@@ -15,7 +15,7 @@ import numpy as np
 from ioweather.core.choices import TRAFFIC
 from ioweather.core.frames import Floats, Ints
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
-from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_ratio, format_seconds
+from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_seconds
 from ioweather.stats.estimates import Intervals, Scale, Statistic, directed, number, plain
 from ioweather.stats.series import (
     Side,
@@ -36,7 +36,7 @@ from ioweather.stats.series import (
 )
 from ioweather.stats.summary_tables import cdf_table, cumulative_table, table
 from ioweather.stats.system_grid import MIN_COVERAGE, Steps, local_clock
-from ioweather.studies.pat19.matrices import HIGH_CORRELATION, LAGS, WAYS, WEAK_CORRELATION, WINDOWS, Climate, span
+from ioweather.studies.pat19.matrices import HIGH_CORRELATION, LAGS, WAYS, WINDOWS, Climate, span
 
 _SHORT_SECONDS = 300  # pat19 section 7: "over 80% of high I/O phases last 5 minutes or less"
 # Upper edges of the bins of phase lengths, in steps.
@@ -73,11 +73,6 @@ def cumulative_volume(climate: Climate) -> Iterator[Piece]:
         if written > 0:
             name = "read_over_written_with_burst_buffer"
             yield plain(name, read / written, "factor", n=n, method="ratio of totals")
-            yield Finding(
-                f"With the burst buffer, reads are {read / written:.2f} times the writes ({ratio.value or 0:.2f} "
-                f"without it). The burst buffer carries {format_ratio(share)} of all data.",
-                name="burst_buffer",
-            )
         yield plain("burst_buffer_ratio", share, "ratio", n=n, method="share of all data")
     yield climate.caveats, climate.coverage()
 
@@ -220,14 +215,6 @@ def system_correlations(climate: Climate) -> Iterator[Piece]:
     series = {way: climate.way(way) for way in WAYS}
     chart, estimates = correlate(series, climate.system.step_ns, climate.intervals)
     yield chart, list(estimates.values()), autocorrelation_findings(estimates, WAYS, climate.span(WINDOWS[-1]))
-    widest = max((estimates[f"cross[{climate.span(window)}]"] for window in WINDOWS), key=lambda e: e.value or 0.0)
-    words, value = "Reads and writes of the system", widest.value or 0.0
-    yield directed(
-        widest,
-        WEAK_CORRELATION,
-        f"{words} are correlated (|r| up to {value:.2f}).",
-        f"{words} are not correlated (|r| at most {value:.2f} for all windows and lags).",
-    )
     # The shortest window that surely predicts the next one, for each direction.
     for way in WAYS:
         lows = {climate.span(window): estimates[f"auto_{way}[{climate.span(window)}]"].low for window in WINDOWS}

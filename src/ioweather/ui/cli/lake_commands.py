@@ -389,7 +389,7 @@ def init(lake_dir: str | None, name: str, zone: str, force: bool) -> None:
     """Write a facility.toml from the data in the lake and on this machine.
 
     File systems come from Lustre counters, mounts (of this machine, of logs, of probes), servers and their targets from
-    counters, `lctl get_param '*.*.*_conn_uuid'` or `lctl dl -t`.
+    counters, `lctl get_param '*.*.*_conn_uuid'` or `lctl dl -t`, peaks from IOR and IO500.
     """
     zone_named(zone)
     lake = open_lake(lake_dir, create=True)

@@ -30,8 +30,8 @@ _COLUMNS: Final = (
 )
 
 
-def show_live(lake_dir: str | None, where: str | None, order: str, *, as_json: bool) -> None:
-    """Print the newest rates every two seconds; without a terminal, or as JSON, once."""
+def show_live(lake_dir: str | None, where: str | None, order: str, *, once: bool, as_json: bool) -> None:
+    """Print the newest rates every two seconds; with `once`, without a terminal, or as JSON, once."""
     with suppress(IoweatherError):  # what opens the lake says why it cannot be read
         show_times_in(zone_named(zone_of(lake_dir)))
     while True:
@@ -40,9 +40,10 @@ def show_live(lake_dir: str | None, where: str | None, order: str, *, as_json: b
         if as_json:
             say_json(asdict(found))
             return
-        click.clear()  # nothing without a terminal
+        if not once:
+            click.clear()  # nothing without a terminal
         _print_frame(found, order)
-        if not sys.stdout.isatty():
+        if once or not sys.stdout.isatty():
             return
         time.sleep(_PERIOD_SECONDS)
 
@@ -87,15 +88,16 @@ def _fs_command() -> click.Command:
     ask = command.callback
     assert ask is not None
 
-    def run(*, live: bool, order: str, **typed: Any) -> Any:
-        if not live:
+    def run(*, live: bool, once: bool, order: str, **typed: Any) -> Any:
+        if not (live or once):
             return ask(**typed)
-        return show_live(typed["lake_dir"], typed["where"], order, as_json=typed["as_json"])
+        return show_live(typed["lake_dir"], typed["where"], order, once=once, as_json=typed["as_json"])
 
     command.callback = run
     order = click.Choice(ORDERS)
     command.params += [
         click.Option(["--live"], is_flag=True, help="Show current target rates, updated until Ctrl-C."),
+        click.Option(["--once"], is_flag=True, help="Like --live, but show the rates once."),
         click.Option(["--order"], type=order, default="total", show_default=True, help="With --live: sort order."),
     ]
     return command

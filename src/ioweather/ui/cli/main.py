@@ -106,7 +106,6 @@ _REMOVED: Final = {
     ("scan", "--entries"): "Use `ioweather ingest --as scan_entries --select map.sql LIST`.",
     ("scan", "--project"): "Add a [[project]] to facility.toml: `ioweather facility check`.",
     ("report", "--anonymous"): "Give the exhibits that name nobody: ioweather show ID --out FILE",
-    ("report", "--bundle"): "Write each exhibit: ioweather show ID --out FILE (.json .csv .tex .pdf).",
     ("report", "--only"): "Write it alone: ioweather show ID --out FILE.html",
     ("lake", "restore"): "A backup is a lake. Run: ioweather lake backup NEW --lake BACKUP",
 }

@@ -73,7 +73,7 @@ Examples:
 @click.option("--file-size", metavar="SIZE", help="Size of the large file (default: 64MiB).")
 @click.option("--pool", type=click.IntRange(2), help="Number of small files (default: 100).")
 @click.option("--paper", is_flag=True, help="Use the paper's sizes: a 200 GiB file and a pool of 200,000 files.")
-@click.option("--targets", "each_target", is_flag=True, help="Probe every storage target too (Lustre).")
+@click.option("--targets", "each_target", is_flag=True, help="Probe every storage target too (Lustre, MooseFS).")
 @click.option("--require-mount", metavar="DIR", help="Create files only while DIR is mounted.")
 @click.option("--sizes", metavar="SIZE,...", help="Sample by request size: a list, or `paper` (512KiB to 1GiB).")
 @click.option(

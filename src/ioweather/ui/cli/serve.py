@@ -9,19 +9,24 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import click
 
+from ioweather.agent.delivery import FIRST_SHIPMENT_NS
 from ioweather.agent.exporter import render
 from ioweather.agent.status import read_status
-from ioweather.core.errors import DataUnavailable, UsageError
+from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.facility import load_facility
 from ioweather.core.safe_files import default_lake_dir, default_spool_dir
 from ioweather.core.units import NS, format_time_ns, format_value, parse_duration_ns
 from ioweather.ingestion.queue import collect_queue
+from ioweather.lake import layout
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token, list_tokens, revoke_token
 from ioweather.topics.source import ask
@@ -193,9 +198,10 @@ Example: ioweather mcp --lake /srv/weather
 
 @click.command(epilog=MCP_EPILOG)
 @lake_option
-def mcp(lake_dir: str | None) -> None:
+@_SPOOL
+def mcp(lake_dir: str | None, spools: tuple[Path, ...]) -> None:
     """Answer an AI assistant's questions about this lake."""
-    _mcp_server().serve_stdio(open_lake(lake_dir).root, (default_spool_dir(),))
+    _mcp_server().serve_stdio(open_lake(lake_dir).root, spools or (default_spool_dir(),))
 
 
 def _mcp_server() -> ModuleType:
@@ -210,7 +216,8 @@ def _mcp_server() -> ModuleType:
 
 
 UP_EPILOG = """Needs no root and no configuration. The probe reads and writes 0.5 MiB/s in its own folder and removes
-the folder at the end. Its rows are ingested into the lake; the first arrive after 20 s.
+the folder at the end. Its rows are ingested into the lake; the first arrive after 20 s. A simulated facility is
+created once, and shown by a second dashboard at the next port.
 
 \b
 Example: ioweather up --for 60s
@@ -223,57 +230,77 @@ _FIRST_LOOK_SECONDS = 18.0
 @lake_option
 @click.option("--for", "duration", metavar="DURATION", help="End after this time (default: at Ctrl-C).")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address of the dashboard.")
-@click.option("--port", default=8585, show_default=True, type=click.IntRange(0, 65535), help="Port of the dashboard.")
+@click.option("--port", default=8585, show_default=True, type=click.IntRange(0, 65534), help="Port of the dashboard.")
 def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str, port: int) -> None:
     """Measure the storage of this directory (or PATH) with a probe and device counters, and open the dashboard."""
     limit_ns = converted(parse_duration_ns, duration, "--for")
     lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()
     check_reach(host, open_lake(lake, create=True).facility.visibility)
-    bound = bind(host, port)
+    demo = default_lake_dir().with_name("demo")
+    bound, bound_demo = bind(host, port), bind(host, port and port + 1)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     # Children first: they are made by fork, and a running thread may hold a lock.
-    with measuring(lake, path) as here:
+    with measuring(lake, demo, path) as here, ExitStack() as servers:
         metrics = partial(render, here.spool, pushed_to=lake, others=[partial(collect_queue, lake)])
         app = create_app(lake, [here.spool], hosts=(*LOOPBACK, host), metrics=metrics)
-        with running(app, bound):
-            say(f"Measuring {here.target}; dashboard at {address_of(bound)}")
-            _show_progress(here, lake, stop, math.inf if limit_ns is None else limit_ns / NS)
-            say("Stopping: removing the probe files and ingesting the last rows.", err=True)
+        app.state.served.first_page = partial(_first_values, here, time.monotonic() + FIRST_SHIPMENT_NS / NS)
+        address = servers.enter_context(running(app, bound))
+        say(f"Measuring {here.target}; dashboard at {address}")
+
+        def show_demo() -> None:
+            shown = create_app(demo, hosts=(*LOOPBACK, host))
+            shown.state.served.beside = ("this machine", address)
+            app.state.served.beside = ("simulated facility", servers.enter_context(running(shown, bound_demo)))
+            say(f"A simulated facility is at {address_of(bound_demo)}")
+
+        _show_progress(here, lake, stop, math.inf if limit_ns is None else limit_ns / NS, demo, show_demo)
+        say("Stopping: removing the probe files and ingesting the last rows.", err=True)
 
 
-def _show_progress(here: Here, lake: Path, stop: threading.Event, limit_seconds: float) -> None:
-    """Show the first response times at once, and `now` when a baseline is there; then wait for the end."""
+def _first_values(here: Here, first_rows_at: float) -> dict[str, Any]:
+    """What the first page shows: what is measured, the time until the first rows, the last response times."""
+    seconds = max(0, round(first_rows_at - time.monotonic()))
+    return {"target": here.target, "seconds": seconds, "took": _last_response_times(here)}
+
+
+def _last_response_times(here: Here) -> dict[str, int]:
+    """The last response time of each operation of the probe, in ns; empty until each was measured once."""
+    try:
+        targets = read_status(here.spool).targets
+    except IoweatherError:
+        return {}
+    took = {o.op: o.last.duration_ns for t in targets for o in t.operations if o.last and o.last.duration_ns}
+    return took if targets and len(took) == len(targets[0].operations) else {}
+
+
+def _show_progress(
+    here: Here, lake: Path, stop: threading.Event, limit_seconds: float, demo: Path, show_demo: Callable[[], None]
+) -> None:
+    """Show the first response times, `now` when a baseline is there, and the demonstration when it is made, until the
+    end."""
     started = time.monotonic()
     look_at = min(_FIRST_LOOK_SECONDS, limit_seconds * 0.8)
-    first = looked = False
+    first = looked = shown = False
     said: set[str] = set()
     while not stop.wait(0.5) and (passed := time.monotonic() - started) < limit_seconds:
         for text in {child.complaint() for child in here.children} - said - {""}:
             said.add(text)
             say(text, err=True)
-        first = first or _show_first(here)
+        if not first and (took := _last_response_times(here)):
+            first = True
+            listed = ", ".join(f"{op} {format_value(ns, 'ns')}" for op, ns in took.items())
+            say(f"First response times: {listed}. Learning what is normal here...", wrap=78)
+        if not shown and layout.is_lake(demo):
+            shown = True
+            show_demo()
         if not looked and passed >= look_at:
             looked = True
             try:
                 show_answer(ask("now", lake, {"spool": [here.spool]}), "text")
             except DataUnavailable as error:
                 say(f"Not measured yet: {error}", err=True)
-
-
-def _show_first(here: Here) -> bool:
-    """One line, as soon as every operation was measured once."""
-    try:
-        targets = read_status(here.spool).targets
-    except DataUnavailable:
-        return False
-    took = {o.op: o.last.duration_ns for t in targets for o in t.operations if o.last and o.last.duration_ns}
-    if not targets or len(took) < len(targets[0].operations):
-        return False
-    listed = ", ".join(f"{op} {format_value(ns, 'ns')}" for op, ns in took.items())
-    say(f"First response times: {listed}. Learning what is normal here...", wrap=78)
-    return True
 
 
 @click.command(epilog="Example: ioweather doctor --lake /srv/weather")

@@ -101,7 +101,7 @@ def _list_exhibits(lake_dir: str | None, form: str) -> None:
     note = ""
     try:
         with open_lake(lake_dir).snapshot() as snapshot:
-            found = analyse.availability(snapshot)
+            found = analyse.availability(snapshot, plugins=True)
     except LakeError as error:
         if lake_dir is not None:
             raise
@@ -159,6 +159,7 @@ Example: ioweather report --for director --from 7d --out week.html
 @click.option(
     "--sender", metavar="FROM", envvar="IOWEATHER_SENDER", help="Sender address (default: ioweather@this host)."
 )
+@path_option("--bundle", "DIR", "Also write an archive of data and figures here: pip install 'ioweather[bundle]'")
 def report(
     out: Path,
     lake_dir: str | None,
@@ -167,13 +168,25 @@ def report(
     mail: tuple[str, ...],
     relay: str,
     sender: str | None,
+    bundle: Path | None,
 ) -> int:
     """Write a report as one HTML file: a page for the director, a page for operators, and all exhibits with
     their methods in a collapsible appendix."""
     lake = open_lake(lake_dir)
     period = period_between(*between, lambda: zone_of(lake))
+    if bundle is not None:
+        try:
+            from ioweather.ui.report.bundle import check_bundle, write_bundle  # its metadata need an extra
+        except ModuleNotFoundError:
+            raise UsageError("--bundle needs the package rocrate.", hint="pip install 'ioweather[bundle]'") from None
+        check_bundle(bundle)
     with progress_bar() as progress:
-        material = write_report(lake, out, period_ns=period, audience=audience, progress=progress)
+        how: dict[str, Any] = {"period_ns": period, "audience": audience, "for_bundle": bundle is not None}
+        material = write_report(lake, out, **how, progress=progress)
+        if bundle is not None:
+            times = [f"--{word} {text}" for word, text in zip(("from", "to"), between, strict=True) if text]
+            command = " ".join(["ioweather report --bundle DIR", *times])
+            say(f"Wrote {bundle}: {write_bundle(material, bundle, command, progress)} files.")
     made = len({exhibit.id.partition("@")[0] for exhibit in material.made})
     held = f"{made} of {made + len(material.left_out)} exhibits, " if audience == "science" else ""
     say(f"Wrote {out}: {held}{out.stat().st_size / 1e6:.1f} MB.")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from markupsafe import Markup
 
@@ -89,6 +89,7 @@ def gather(
     *,
     period_ns: Period = ALL_TIME,
     only: Collection[str] | None = None,
+    use_cache: bool = True,
     progress: Progress = silent,
 ) -> Material:
     """Make all exhibits that the lake allows, for every file system.
@@ -111,7 +112,8 @@ def gather(
         of_one = len(filesystems) > 1 and "filesystem" in {param.name for param in parameters_of(ids[0])}
         for filesystem in ("", *(filesystems if of_one else ())):  # first the one that the study chooses
             params = {"filesystem": filesystem} if filesystem else {}
-            for exhibit_id, outcome in each_exhibit(lake, ids, params=params, period_ns=period_ns).items():
+            how: dict[str, Any] = {"params": params, "period_ns": period_ns, "use_cache": use_cache}
+            for exhibit_id, outcome in each_exhibit(lake, ids, **how).items():
                 if isinstance(outcome, Exhibit) and not outcome.empty_because:
                     made.append(replace(outcome, id=f"{outcome.id}@{filesystem}") if filesystem else outcome)
                 elif not filesystem:  # missing data of a second file system are not reported again
@@ -251,11 +253,13 @@ def write_report(
     *,
     period_ns: Period = ALL_TIME,
     audience: Audience = "science",
+    for_bundle: bool = False,
     progress: Progress = silent,
 ) -> Material:
     """Write the report to `out` (.html) and return its material. Raises UsageError, for `out` before any work.
 
-    `audience`: a director gets one sheet, an operator two, science also the exhibits.
+    `audience`: a director gets one sheet, an operator two, science also the exhibits. `for_bundle`: the material has
+    all exhibits, made by this code rather than read from the cache.
     """
     if out.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"--out {out}: the extension must be .html.", hint="For a PDF, print it from a browser.")
@@ -263,8 +267,8 @@ def write_report(
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--out {out}: cannot create its folder: {error.strerror}.") from None
-    wanted = None if audience == "science" else ()  # None: all exhibits, (): none
-    material = gather(lake, period_ns=period_ns, only=wanted, progress=progress)
+    wanted = None if audience == "science" or for_bundle else ()  # None: all exhibits, (): none
+    material = gather(lake, period_ns=period_ns, only=wanted, use_cache=not for_bundle, progress=progress)
     sheets = front_sheets(lake, material, operator=audience != "director")
     page = report_html(material, sheets, appendix=audience == "science", progress=progress)
     try:

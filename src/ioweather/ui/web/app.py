@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ioweather._version import __version__
 from ioweather.agent.exporter import CONTENT_TYPE
-from ioweather.core.errors import Busy, DataUnavailable, IoweatherError, UsageError
+from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.facility import Visibility, load_facility
 from ioweather.core.units import show_times_in, zone_named
 from ioweather.lake import layout
@@ -141,7 +141,7 @@ def _error_response(request: Request, error: IoweatherError, status: int) -> Res
     """An error of ours: as JSON from the API, else as a part of a page."""
     headers = dict(_HEADERS.get(status, {}))
     if status == 503:
-        headers["retry-after"] = str((error if isinstance(error, Busy) else Busy("")).after_seconds)
+        headers["retry-after"] = "20" if error.kind == "QueueFull" else "5"
     if request.url.path.startswith("/api/"):
         return JSONResponse(_error_body(error.kind, error.message, error.hint), status, headers=headers)
     return Html(problem(error), status, headers=headers)

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ioweather.agent.status import STATUS_VERSION, Status, keep_status
-from ioweather.core.errors import AccessDenied, Busy, CorruptInput, LakeError, SourceError
+from ioweather.core.errors import CorruptInput, IoweatherError, LakeError, SourceError
 from ioweather.core.units import MIB, now_ns
 from ioweather.ingestion.queue import Waiting, draft_in, waiting
 from ioweather.ingestion.receive import HOST, NAME, Received, receive, require_room
@@ -70,7 +70,7 @@ def read_told(data: bytes, host: str) -> Status:
     if status.version != STATUS_VERSION:
         raise CorruptInput(f"The status has version {status.version}, but this server reads version {STATUS_VERSION}.")
     if status.host != host:
-        raise AccessDenied(f"The status is from {status.host}, not from {host}.")
+        raise IoweatherError(f"The status is from {status.host}, not from {host}.", kind="AccessDenied")
     return status
 
 
@@ -92,7 +92,7 @@ def _keep(root: Path, status: Status) -> None:
 
 def _check_token(token: Token, host: str) -> None:
     if not token.is_for(host):
-        raise AccessDenied(f"The token {token.name} is not for {host}.")
+        raise IoweatherError(f"The token {token.name} is not for {host}.", kind="AccessDenied")
 
 
 @router.post("/spool/{host}/{segment}", responses=_ANSWERS, openapi_extra=_OCTETS)
@@ -133,7 +133,7 @@ async def _checking(request: Request, check: Callable[..., T], *arguments: objec
     if not hasattr(state, "checking"):  # needs a running loop
         state.checking = anyio.CapacityLimiter(_THREADS)
     if state.checking.statistics().tasks_waiting >= _MOST_CHECKS_WAITING:
-        raise Busy("Too many hosts are sending.")
+        raise IoweatherError("Too many hosts are sending.", kind="Busy")
     return await anyio.to_thread.run_sync(check, *arguments, limiter=state.checking)
 
 
@@ -162,7 +162,9 @@ def read_whole_bodies(app: ASGIApp) -> ASGIApp:
                     message = await receive()
             except TimeoutError:
                 more = False
-                raise Busy(f"Only {size:,} bytes of the request arrived in time.", kind="SlowSender") from None
+                raise IoweatherError(
+                    f"Only {size:,} bytes of the request arrived in time.", kind="SlowSender"
+                ) from None
             size += len(message.get("body", b""))
             more = bool(message.get("more_body"))  # false in the last part and after a disconnect
             return message
@@ -170,7 +172,7 @@ def read_whole_bodies(app: ASGIApp) -> ASGIApp:
         async def send_after_body(message: Message) -> None:
             if message["type"] == "http.response.start":
                 most = size + REST_BYTES
-                with suppress(Busy):
+                with suppress(IoweatherError):
                     while more and size < most:
                         await receive_part()
             await send(message)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi import Request
 from pydantic import BaseModel, Field
 
-from ioweather.core.errors import Busy, CorruptInput, DataUnavailable, IoweatherError, SourceError, UsageError
+from ioweather.core.errors import CorruptInput, DataUnavailable, IoweatherError, SourceError, UsageError
 from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
 from ioweather.core.results import SCHEMA_VERSION, Answer, Next, to_jsonable
 from ioweather.core.tabular import plain
@@ -153,7 +153,7 @@ _PATIENCE_SECONDS: Final = 2.0
 def few_at_once(slots: threading.BoundedSemaphore = _UPLOADS, what: str = "uploads") -> Iterator[None]:
     """Limit what runs, or is in memory, at the same time."""
     if not slots.acquire(timeout=_PATIENCE_SECONDS if slots is _QUERIES else 0):
-        raise Busy(f"Too many {what} at once.", hint="Try again in a few seconds.")
+        raise IoweatherError(f"Too many {what} at once.", hint="Try again in a few seconds.", kind="Busy")
     try:
         yield
     finally:

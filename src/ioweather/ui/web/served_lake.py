@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ioweather.core.contracts import Period
-from ioweather.core.errors import Busy, DataUnavailable, LakeError
+from ioweather.core.errors import DataUnavailable, IoweatherError, LakeError
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.tables import TABLES
 from ioweather.core.units import local_zone
@@ -91,6 +91,8 @@ class ServedLake:
 
     directory: Path
     spools: Sequence[Path] = ()
+    first_page: Callable[[], Mapping[str, Any]] | None = None  # values of the page until the lake has rows
+    beside: tuple[str, str] | None = None  # name and address of another dashboard
     is_stopping: bool = False
     _guard: threading.Lock = field(default_factory=threading.Lock)
     _studies: dict[str, threading.Lock] = field(default_factory=dict)
@@ -127,6 +129,11 @@ class ServedLake:
             return self.lake.facility.name
         except (DataUnavailable, LakeError):
             return ""
+
+    @property
+    def has_rows(self) -> bool:
+        with self.lake.snapshot() as snapshot:
+            return bool(snapshot.filled(("responses", "series", "applications", "jobs")))
 
     def exhibit(self, lake: Lake, exhibit_id: str, params: Mapping[str, str], period: Period) -> Exhibit:
         """A study makes and caches all its exhibits at once: other requests of a page wait for the first."""
@@ -206,10 +213,10 @@ class ServedLake:
         while not lock.acquire(timeout=_LOOK_SECONDS):
             if self.is_stopping or time.monotonic() > until:
                 why = "The server is stopping." if self.is_stopping else "Too many requests."
-                raise Busy(why, hint="Try again in a few seconds.")
+                raise IoweatherError(why, hint="Try again in a few seconds.", kind="Busy")
         try:
             if self.is_stopping:
-                raise Busy("The server is stopping.", hint="Try again in a few seconds.")
+                raise IoweatherError("The server is stopping.", hint="Try again in a few seconds.", kind="Busy")
             yield
         finally:
             lock.release()

@@ -24,7 +24,7 @@ from pydantic import BaseModel
 
 from ioweather.core import errors
 from ioweather.core.contracts import ALL_TIME, Period
-from ioweather.core.errors import AccessDenied, IoweatherError, UsageError
+from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.facility import SOCKET, Facility, Owner, Visibility
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_time_ns, parse_moment_ns, zone_named
@@ -101,13 +101,15 @@ def user_of(request: Request, visibility: Visibility) -> str | None:
     if not names:
         return None
     if not visibility.trusts(request.client.host if request.client else SOCKET):
-        raise AccessDenied(f"{visibility.user_header} is accepted only from the proxy.")
+        raise IoweatherError(f"{visibility.user_header} is accepted only from the proxy.", kind="AccessDenied")
     if len(names) > 1:
-        raise AccessDenied(
-            f"{visibility.user_header} was sent {len(names)} times.", hint="Configure the proxy to overwrite it."
+        raise IoweatherError(
+            f"{visibility.user_header} was sent {len(names)} times.",
+            hint="Configure the proxy to overwrite it.",
+            kind="AccessDenied",
         )
     if len(names[0]) > _LONGEST_NAME or not names[0].isprintable():
-        raise AccessDenied(f"{visibility.user_header} contains no valid name.")
+        raise IoweatherError(f"{visibility.user_header} contains no valid name.", kind="AccessDenied")
     return names[0].strip() or None
 
 
@@ -138,15 +140,17 @@ async def own_view(request: Request) -> View:
         token = _token(request, request.headers["authorization"])
         if token is not None and token.user is not None:
             return _view(request, visibility.owner(token.user), sees_sql=False)
-        raise AccessDenied(
+        raise IoweatherError(
             "A personal token is required.", hint="ioweather serve token create NAME --user USER", kind="TokenRefused"
         )
     if visibility.mode == "open":
         return _view(request, None)
     user = user_of(request, visibility)
     if user is None:
-        raise AccessDenied(
-            "You can see only your own jobs on this server, and you are not signed in.", hint="Sign in at its proxy."
+        raise IoweatherError(
+            "You can see only your own jobs on this server, and you are not signed in.",
+            hint="Sign in at its proxy.",
+            kind="AccessDenied",
         )
     is_operator = user in visibility.operators
     return _view(request, None if is_operator else visibility.owner(user), is_operator)
@@ -156,7 +160,7 @@ async def operator_view(request: Request) -> View:
     """A view of all rows, for operators only."""
     view = await own_view(request)
     if view.owner is not None:
-        raise AccessDenied("This page is available only to facility operators.")
+        raise IoweatherError("This page is available only to facility operators.", kind="AccessDenied")
     return view
 
 
@@ -174,7 +178,7 @@ def sender(
     """The token of a host that brings rows to the main lake."""
     found = _token(request, authorization)
     if found is None or found.user is not None:
-        raise AccessDenied(
+        raise IoweatherError(
             "A token known to this server is required.", hint="ioweather serve token create NAME", kind="TokenRefused"
         )
     return found
@@ -308,15 +312,18 @@ def address_time(moment_ns: int) -> str:
 _STATUS: Final[Mapping[type[IoweatherError], int]] = {
     errors.DataUnavailable: 404,
     errors.SourceError: 422,
-    errors.QueryRefused: 400,
     errors.UsageError: 400,
-    errors.AccessDenied: 403,
-    errors.Busy: 503,
     errors.LakeError: 503,
-    errors.FacilityError: 503,
     errors.IoweatherError: 500,
 }
-_STATUS_OF_KIND: Final = {"TokenRefused": 401, "SlowSender": 408}
+_STATUS_OF_KIND: Final = {
+    "AccessDenied": 403,
+    "Busy": 503,
+    "FacilityError": 503,
+    "QueueFull": 503,
+    "SlowSender": 408,
+    "TokenRefused": 401,
+}
 _MEANINGS: Final = {
     400: "The request is invalid or was refused.",
     401: "A token is needed.",

@@ -52,6 +52,12 @@ _NOTHING = Markup('<p class="quiet">{}</p>')
 
 @router.get("/")
 def overview_page(view: PublicView) -> Html:
+    """Return the *Overview*. While `ioweather up` waits for its first rows, the last response times, every 2 s."""
+    served = view.served
+    if served.first_page is not None and not served.has_rows:
+        response = shell.page("first_page.html", view, "/", "Overview", ranged=False, **served.first_page())
+        response.headers["refresh"] = "2"
+        return response
     return shell.page("overview.html", view, "/", "Overview", default_ns=RANGE_NS)
 
 
