@@ -37,10 +37,10 @@ from ioweather.core.frames import Floats, Frame, Matrix, Text
 from ioweather.core.results import Exhibit
 from ioweather.core.tables import TABLES, concat
 from ioweather.core.units import DAY_NS, GIB, MINUTE_NS, datetime_to_ns
+from ioweather.facts.system_grid import local_clock
 from ioweather.lake.database import connection
 from ioweather.lake.inventory import write_seal
 from ioweather.lake.lake import open_lake
-from ioweather.stats.system_grid import local_clock
 from ioweather.topics.analyse import make_exhibits
 from ioweather.topics.catalogue import STUDIES
 

@@ -20,6 +20,7 @@ from scipy.signal import lfilter
 
 from ioweather.core.facility import Facility
 from ioweather.core.units import DAY_NS, MIB, MINUTE_NS
+from ioweather.facts.system_grid import facility_zone
 from ioweather.lake.lake import open_lake
 from ioweather.planning.forecast_model import (
     HORIZONS_NS,
@@ -31,7 +32,6 @@ from ioweather.planning.forecast_model import (
     without_maintenance,
 )
 from ioweather.planning.rolling_forecast import rolling_forecasts, rolling_intervals
-from ioweather.stats.system_grid import facility_zone
 
 RHO, WAVE, LEVEL, DAYS, PER_DAY = 0.97, 0.8, 6.0, 84, 288
 

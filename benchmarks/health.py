@@ -1,8 +1,7 @@
-"""How right `ioweather health` and the unhealthy components of `why` are, where the truth is known.
+"""How right `ioweather health` is where the truth is known; benchmarks/verdict.py has real runs.
 
     python benchmarks/health.py weeks 301 302 303             # simulated weeks with incidents, by seed [--closed-loop]
     python benchmarks/health.py healthy 401 402 403           # busy weeks without any
-    python benchmarks/health.py testbed ../shared/data/testbed  # real runs on a real file system of five servers
 
 A component that is named counts as right where it was planted as sick at that time: a target, a server, the metadata
 server, or, for a slow network, the file system. Every incident counts, also one that nobody felt (`felt` is by how much
@@ -13,7 +12,6 @@ every day', which is what people do with a load chart.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -25,8 +23,8 @@ import duckdb
 
 from ioweather.core.units import DAY_NS
 from ioweather.diagnosis.health import HealthOutcome
-from ioweather.job_io.outcomes import Unhealthy, WhyOutcome
-from ioweather.lake.lake import Lake, open_lake
+from ioweather.job_io.outcomes import Unhealthy
+from ioweather.lake.lake import Lake
 from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import LAPTOP, Preset, preset_named
@@ -106,44 +104,15 @@ def healthy(seeds: Sequence[int], place: Path) -> None:
         print(f"seed {seed}, load x{load}: {len(named)} alarms", *(each.cause for each in named))
 
 
-def testbed(folder: Path, place: Path, every: int) -> None:
-    """As a site would read it; then `why` of each run."""
-    from verdict import made_lake
-
-    lake = open_lake(made_lake(folder, place))
-    for each in unhealthy(lake):
-        print(f"  {each.component} {each.kind} p {each.probability} {each.cause}")
-    counts: Counter[str] = Counter()
-    runs = json.loads((folder / "truth.json").read_text())["runs"]
-    on_sick = [run for run in runs if run["on_sick_target"]]
-    others = [run for run in runs if run not in on_sick]
-    for run in [*on_sick, *others[::every]]:
-        result = ask("why", lake, {"job": str(run["job_id"])}).result
-        assert isinstance(result, WhyOutcome)
-        named = {int(str(each.component)[-4:], 16) for each in result.unhealthy if "OST" in str(each.component)}
-        sick = {run["sick_target"]} if run["on_sick_target"] else set()
-        kind = f"{run['sick_how']} on its target" if sick else "none on its targets"
-        counts[f"{kind}: runs"] += 1
-        counts[f"{kind}: named right"] += bool(sick) and sick <= named
-        counts[f"{kind}: named wrong"] += bool(named - sick)
-        if named - sick or not sick <= named:
-            print("  ", run["job_id"], run["kind"], "named", named, "planted", sick)
-    for name in sorted(counts):
-        print(f"{name} {counts[name]}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("weeks", "healthy", "testbed"))
+    parser.add_argument("what", choices=("weeks", "healthy"))
     parser.add_argument("given", nargs="+")
-    parser.add_argument("--every", type=int, default=1, help="of the testbed's other runs, each so many-th alone")
     parser.add_argument("--closed-loop", action="store_true", help="weeks: who waits for a target asks less of others")
     parser.add_argument("--preset", default="laptop", help="weeks: what is simulated, as laptop-noisy, laptop-hard")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ioweather-health-") as folder:
-        if asked.what == "testbed":
-            testbed(Path(asked.given[0]), Path(folder), asked.every)
-        elif asked.what == "weeks":
+        if asked.what == "weeks":
             preset = replace(preset_named(asked.preset), closed_loop=asked.closed_loop, **_LEAN)
             weeks([int(seed) for seed in asked.given], Path(folder), preset)
         else:

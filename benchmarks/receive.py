@@ -29,8 +29,8 @@ import numpy as np
 from ioweather.core.units import NS, now_ns
 from ioweather.ingestion.queue import waiting
 from ioweather.lake.lake import open_lake
-from ioweather.lake.tokens import create_token
 from ioweather.ui.web.app import bind
+from ioweather.ui.web.tokens import create_token
 
 HOSTS = 10_000
 CONNECTIONS = 24

@@ -24,8 +24,8 @@ from deltalake import DeltaTable, write_deltalake
 from ioweather.core.frames import Frame, Text
 from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.ingestion.ledger import FileOutcome, record
 from ioweather.lake.lake import open_lake
-from ioweather.lake.ledger import FileOutcome
 
 DAY_START_NS = 20_000 * DAY_NS
 DEVICES = tuple(f"sd{letter}" for letter in "abcd")
@@ -78,7 +78,7 @@ def main() -> None:
             begin = time.process_time()
             lake.append("series", frame, source="block")
             digest = hashlib.sha256(b"%d" % number).hexdigest()[:32]
-            lake.record([FileOutcome(f"/spool/{number}", digest, 4000, "block", "ok", {"series": frame.rows})])
+            record(lake, [FileOutcome(f"/spool/{number}", digest, 4000, "block", "ok", {"series": frame.rows})])
             between = time.process_time()
             if not arguments.alone:
                 plain_append(Path(place) / "plain", frame)

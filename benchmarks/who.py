@@ -2,7 +2,6 @@
 
     python benchmarks/who.py simulated --seeds 201 202         # planted truth, with and without servers' counts of jobs
     python benchmarks/who.py testbed ../shared/data/testbed    # real runs beside real competitors
-    python benchmarks/who.py month [LAKE]                      # processor time over a month of 1,000 jobs x 248 targets
 
 Simulated: what every job cost every run is integrated by the facility's own model, which ioweather does not know.
 Harmed is a run whose worst neighbour cost it h or more: 15% of the time it takes alone, and twice the spread of similar
@@ -18,8 +17,6 @@ import contextlib
 import io
 import itertools
 import json
-import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -39,7 +36,7 @@ from ioweather.diagnosis.similar_runs import read_conditions, similar_runs
 from ioweather.diagnosis.verdict_wording import explain, with_usual_of_verdict
 from ioweather.job_io.outcomes import WhyOutcome
 from ioweather.job_io.view import view_in, view_of_run
-from ioweather.lake.lake import Snapshot, open_lake
+from ioweather.lake.lake import Snapshot
 from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import LAPTOP, Preset, preset_named
@@ -50,7 +47,6 @@ HARM_SHARE = 0.15
 BUSY = {"jobs": 500, "job_stats": True, "closed_loop": True, "detail_day": None, "scan_files": 200,
         "probe_seconds": 600, "sampler_seconds": 7200, "incidents_per_week": 2.0, "transfers_per_day": 6.0}  # fmt: skip
 FACILITY = replace(LAPTOP, name="who", **BUSY)
-MONTH = replace(FACILITY, name="month", days=30, jobs=1000, osts=248, osts_per_oss=8, probe_hosts=0, sampler_seconds=0)
 
 
 @dataclass(frozen=True)
@@ -268,34 +264,9 @@ def job_operations_of(folder: Path, place: Path) -> Path:
     return table
 
 
-def month(kept: Path | None) -> None:
-    """`who` over all of it, as a command; the peer adds up the same samples by target, without saying who."""
-    from table import IOWEATHER, cost  # a module of this folder
-
-    with tempfile.TemporaryDirectory() as folder:
-        lake = kept or Path(folder) / "lake"
-        if not (lake / "lake.json").exists():
-            with contextlib.redirect_stdout(io.StringIO()):
-                ingest_simulated(generate(MONTH, Path(folder) / "facility", seed=1), lake)
-        with open_lake(lake).snapshot() as snapshot:
-            ((low, high, rows),) = snapshot.query(
-                "SELECT min(start_ns), max(start_ns), count(*) FROM series"
-            ).fetchall()
-            scan = snapshot.pinned["series"].view()
-        sums = f"SELECT component, metric, sum(value) FROM ({scan}) GROUP BY ALL"
-        peer = f"import duckdb; duckdb.sql({sums!r}).fetchall()"
-        asked = [IOWEATHER, "who", "--lake", lake, "--from", f"@{low // NS}", "--to", f"@{high // NS}", "--json"]
-        shutil.rmtree(lake / "records", ignore_errors=True)
-        first, _ = cost(asked, 1)
-        ours, memory = cost(asked, 2)
-        theirs, _ = cost([sys.executable, "-c", peer], 2)
-        print(f"{rows:,} samples: who {ours:.1f} s of processor time, {memory:.0f} MiB; the first time, when nothing "
-              f"is kept of sealed days, {first:.1f} s; sums by target in DuckDB alone {theirs:.1f} s")  # fmt: skip
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("simulated", "testbed", "month"))
+    parser.add_argument("what", choices=("simulated", "testbed"))
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--seeds", nargs="+", type=int, default=[201])
     parser.add_argument("--preset", default="laptop", help="what is simulated otherwise, as laptop-noisy, laptop-hard")
@@ -303,9 +274,6 @@ def main() -> None:
         "--every", type=int, default=1, help="of the testbed's runs without a competitor, each so many-th"
     )
     given = parser.parse_args()
-    if given.what == "month":
-        month(given.folder)
-        return
     if given.what == "testbed":
         for layout, counted in ((True, False), (False, False), (True, True)):
             testbed(given.folder, given.every, layout=layout, counted=counted)

@@ -18,8 +18,8 @@ from ioweather.core.papers.claim_tests import claim_of, claims, judge_claim, jud
 from ioweather.core.results import Exhibit
 from ioweather.core.tables import RESPONSES, concat, encode_text
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, names_of
+from ioweather.facts.slowdown import roll_up
 from ioweather.stats.families import Law, Mixture
-from ioweather.stats.slowdown import roll_up
 from ioweather.studies.don15 import RESPONSE_TAILS, RESPONSE_TIMES
 from ioweather.studies.kun19 import perceived_slowdown, probing
 from ioweather.topics.analyse import make_exhibits

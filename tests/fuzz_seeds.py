@@ -68,8 +68,7 @@ def _diskstats() -> list[Seed]:
     stamped = "".join(line(f"{(T0 + i) * 10**9 + 25}", d, i) for i in range(4) for d in ("sda", "nvme0n1"))
     behind = "".join(f"{T0 + i}.5\n" + line("", "sda", i, 11) + line("", "sdb", i, 11) for i in range(4))
     iso = "".join(f"2024-03-09T16:00:0{i}Z\n" + line("", "sda", i, 15) for i in range(4))
-    bare = "".join(line("", "sda", i) + line("", "sdb", i) for i in range(3))
-    return _text(stamped, behind, iso, bare)
+    return _text(stamped, behind, iso)
 
 
 def _find() -> list[Seed]:
@@ -286,7 +285,7 @@ def _mountstats() -> list[Seed]:
         )
 
     dated = "".join(f"{T0 + moment}\n{look(moment, 100 + moment)}" for moment in (0, 60, 120))
-    return _text(dated, "".join(look(moment, 100 + moment) for moment in (0, 60)))
+    return _text(dated)
 
 
 def _prometheus() -> list[Seed]:

@@ -58,7 +58,7 @@ def job(job_id, start, seconds, **more):
 def make_why_lake(
     root: Path, *, with_samples: bool = True, with_stuck_target: bool = False, with_late_probe: bool = False
 ) -> Lake:
-    """`with_stuck_target`: OST0000 is stuck at 22% of its maximum while an unchanged run at a quiet time takes thrice
+    """`with_stuck_target`: OST0000 is slow for its probes while an unchanged run at a quiet time takes thrice
     as long; no measure of load or slowness shows it. `with_late_probe`: the mount stands still then, so that the
     probe's operations start late and take their usual time."""
     made = open_lake(root, create=True)
@@ -72,7 +72,7 @@ def make_why_lake(
         if with_late_probe:
             made.append("responses", late_probes(start + 60 * MINUTE_NS), source="probe")
             return fill(made, jobs, with_samples=with_samples)
-        incident = Incident("OST0000", "capped", start, start + 240 * MINUTE_NS, 0.85, 1 / 0.22, ("limit",))
+        incident = Incident("OST0000", "slow", start, start + 240 * MINUTE_NS, 0.85, 1 / 0.22, ("probe",))
         made.append("events", to_events([incident], "scratch"), source="health")
     return fill(made, jobs, with_samples=with_samples)
 

@@ -19,9 +19,9 @@ from ioweather.core.units import format_bytes, format_seconds
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.copies import backup
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.tokens import create_token
 from ioweather.ui.cli.main import cli
 from ioweather.ui.web.app import create_app
+from ioweather.ui.web.tokens import create_token
 from shipments import finish_queue
 
 RECORDED = Path(__file__).parent / "data" / "version1"

@@ -12,9 +12,9 @@ import pytest
 
 from ioweather.agent.status import read_status
 from ioweather.lake.lake import open_lake
-from ioweather.lake.tokens import create_token
 from ioweather.ui.cli.main import run
 from ioweather.ui.web.app import bind, create_app, running
+from ioweather.ui.web.tokens import create_token
 from shipments import finish_queue
 
 

@@ -13,9 +13,9 @@ from ioweather.core.tables import RESPONSES, concat
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, parse_time_ns
 from ioweather.diagnosis.events import EventOutcome, find_episodes
 from ioweather.diagnosis.health_query import find_sick_components
+from ioweather.facts.slowdown import roll_up
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.maintenance import compact
-from ioweather.stats.slowdown import roll_up
 
 START = parse_time_ns("2026-03-01 00:00Z")
 LONG = (3 * DAY_NS + 10 * HOUR_NS + 20 * MINUTE_NS, 3 * DAY_NS + 13 * HOUR_NS + 40 * MINUTE_NS)

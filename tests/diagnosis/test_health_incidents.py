@@ -15,14 +15,12 @@ from ioweather.diagnosis.health_incidents import (
     SLOWER_IN_RUN,
     SPREAD_IN_RUN,
     Bins,
-    Evidence,
     Incident,
     Observations,
     describe_cause,
     detect_silent,
     detect_slow,
     detect_stalled,
-    has_usual_latency,
     merge_causes,
     request_observations,
     shared_observations,
@@ -161,17 +159,6 @@ def test_silence_counts_between_reports_and_while_others_speak() -> None:
     found = detect_silent(_matrix(values), SERVERS)
     assert [(e.component, e.start_ns, e.end_ns) for e in found] == [(NAMES[3], 100 * MINUTE_NS, 110 * MINUTE_NS)]
     assert detect_silent(_matrix(np.full((50, TARGETS), np.nan)), {}) == []
-
-
-@pytest.mark.parametrize(("odds", "name", "usual"), [
-    (-1.0, "probe", True), (1.0, "probe", False), (-1.0, "runs", False), (-1.0, "served", True)])  # fmt: skip
-def test_a_target_that_answers_as_usual_is_not_limited(odds: float, name: str, usual: bool) -> None:
-    said = np.full((BINS, TARGETS), -odds)
-    said[10:20, 2] = odds
-    part = Evidence(name, NAMES, SEARCH, said, said)
-    assert has_usual_latency(Incident(NAMES[2], "capped", 10 * BIN_NS, 20 * BIN_NS - 1, 0.85), [part]) == usual
-    assert not has_usual_latency(Incident("another", "capped", 10 * BIN_NS, 20 * BIN_NS, 0.85), [part])
-    assert not has_usual_latency(Incident(NAMES[2], "capped", -5 * BIN_NS, 0, 0.85), [part])
 
 
 @pytest.mark.parametrize(("before", "named_count"), [(0.0, 0), (1.0, 1)])

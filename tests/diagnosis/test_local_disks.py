@@ -13,9 +13,9 @@ from ioweather.core.facility import Facility, parse_facility
 from ioweather.core.tables import RESPONSES, TABLES, concat
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.diagnosis.file_systems import StorageOutcome
+from ioweather.facts.slowdown import roll_up
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.stats.slowdown import roll_up
 
 BEGIN = 1_700_000_040 * 10**9 // MINUTE_NS * MINUTE_NS
 MINUTES = 5

@@ -141,15 +141,6 @@ def test_a_sick_target_is_the_system(lake):
     assert "OST0000" not in said
 
 
-def test_each_measure_is_a_row_among_the_like_runs(lake):
-    answer = why(SLOW, lake)
-    (chart,) = answer.exhibits[0].charts
-    assert chart.table.name == "among_like_runs"
-    rows = set(chart.table.column("metric"))
-    assert {"probe, data [x usual]", "probe, targets [x usual]"} <= rows
-    assert "unhealthy components [count]" in rows
-
-
 def test_on_a_quiet_day_all_is_usual(lake):
     answer = why(QUIET, lake)
     assert answer.headline.startswith("I/O was as fast as usual"), answer.headline

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ioweather.core.tables import APPLICATIONS, FILES
 from ioweather.facts.job_metrics import SPAN_COLUMNS, IoSpans, io_spans
 from ioweather.facts.system_activity import VOLUMES, job_system
-from ioweather.stats.system_grid import Steps
+from ioweather.facts.system_grid import Steps
 
 ORIGIN = 1_000
 STEP = 60

@@ -15,12 +15,12 @@ from ioweather.ingestion import drain as draining
 from ioweather.ingestion import queue
 from ioweather.ingestion.drain import drain, run_pass, write_batch
 from ioweather.ingestion.ingest import IngestReport, ingest
+from ioweather.ingestion.ledger import FileOutcome
 from ioweather.ingestion.queue import draft_in, enqueue, queued, waiting
 from ioweather.ingestion.reading import read_bounded
 from ioweather.ingestion.receive import MOST_DAYS, receive
 from ioweather.lake.lake import open_lake
 from ioweather.lake.layout import locked
-from ioweather.lake.ledger import FileOutcome
 from pushed_segments import START_NS, operations_in, segment
 
 
@@ -68,7 +68,7 @@ def test_many_files_are_one_commit_of_every_table(lake):
 def test_killed_between_the_rows_and_the_ledger_it_goes_on_without_doubles(lake, monkeypatch):
     pushed(lake, "n1", [START_NS, START_NS + NS])
     with monkeypatch.context() as broken:
-        broken.setattr("ioweather.lake.lake.Lake.record", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        broken.setattr("ioweather.ingestion.drain.record", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             drain(lake)
     assert waiting(lake.root).files == 1
@@ -94,6 +94,30 @@ def test_what_cannot_be_read_any_more_is_kept_and_named(lake):
     (kept,) = queue.refused_dir(lake.root).rglob("*.ndjson")
     assert kept.read_bytes() == b"garbage\n"
     assert waiting(lake.root).files == 0
+
+
+def test_a_file_that_kills_the_writer_is_found_and_set_aside(lake, monkeypatch):
+    """Each round is a new writer, which is killed when the bad file is in its batch."""
+    for n in range(4):
+        pushed(lake, f"n{n}", [START_NS + n])
+    deaths, real = 0, draining.write_batch
+
+    def dying(lake, files, report):
+        if any("-n2-" in file.name for file in files):
+            raise KeyboardInterrupt
+        real(lake, files, report)
+
+    monkeypatch.setattr(draining, "write_batch", dying)
+    while waiting(lake.root).files:
+        try:
+            drain(lake)
+        except KeyboardInterrupt:
+            deaths += 1
+    assert deaths == 3
+    assert {host for host, _ in operations_in(lake.root)} == {"n0", "n1", "n3"}
+    assert ("quarantined", "worker_lost") in ledger(lake)
+    (kept,) = queue.refused_dir(lake.root).iterdir()
+    assert kept.name.endswith("-seg-n2-1-1.ndjson")
 
 
 @pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), LakeError("No space left on device.")])

@@ -17,11 +17,11 @@ from ioweather.ingestion.ingest import ingest
 from ioweather.lake.grid import matrix
 from ioweather.lake.lake import open_lake
 from ioweather.lake.maintenance import compact
-from ioweather.lake.tokens import create_token
 from ioweather.readers.darshan.writer import write_log
 from ioweather.ui.cli.main import run
 from ioweather.ui.doctor import examine
 from ioweather.ui.web.app import create_app
+from ioweather.ui.web.tokens import create_token
 from planted_logs import JOB, climate_modules, write_climate
 from shipments import finish_queue
 

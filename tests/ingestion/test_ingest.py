@@ -104,7 +104,7 @@ def test_each_bad_file_is_refused_with_its_own_reason_while_the_rest_goes_in(lak
     }
     assert [o.path.name for o in report.good] == ["good.txt"]
     messages = {o.path.name: o.message or "" for o in report.bad}
-    assert "--start" in messages["undated.txt"]
+    assert "iostat with -t" in messages["undated.txt"]
     assert "--zone" in messages["no_zone.txt"]
 
 

@@ -44,8 +44,8 @@ from ioweather.ingestion.queue import draft_in, waiting
 from ioweather.ingestion.receive import receive
 from ioweather.lake.lake import open_lake
 from ioweather.lake.layout import is_lake
-from ioweather.lake.tokens import create_token
 from ioweather.ui.web.app import bind, create_app, running
+from ioweather.ui.web.tokens import create_token
 from planted_logs import write_climate
 from scan_trees import runs_tree
 from shipments import outcome

@@ -11,10 +11,10 @@ from store_lakes import DAY, series_frame
 
 from ioweather.core.errors import LakeError
 from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.ingestion.ledger import FileOutcome, record
 from ioweather.lake import layout
 from ioweather.lake.copies import backup
 from ioweather.lake.lake import open_lake
-from ioweather.lake.ledger import FileOutcome
 from ioweather.lake.maintenance import check_lake, compact
 
 
@@ -66,7 +66,7 @@ def test_each_copy_is_one_moment_while_a_writer_and_a_sealer_go_on(lake, tmp_pat
         for minute in range(200):
             frame = series_frame([[1.0]], start_ns=DAY + (100 + minute) * MINUTE_NS)
             lake.append("series", frame, source="tts")
-            lake.record([FileOutcome(f"/f{minute}", f"d{minute}", 1, "tts", "ok", {"series": 1})])
+            record(lake, [FileOutcome(f"/f{minute}", f"d{minute}", 1, "tts", "ok", {"series": 1})])
             if stop.is_set():
                 return
 

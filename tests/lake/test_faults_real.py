@@ -37,8 +37,8 @@ from ioweather.ingestion.drain import run_pass
 from ioweather.ingestion.queue import TROUBLE_BYTES, draft_in, queued, refused_dir, waiting, writer_file
 from ioweather.ingestion.receive import receive
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.tokens import create_token
 from ioweather.ui.web.app import create_app
+from ioweather.ui.web.tokens import create_token
 from warm_commands import Ended, WarmCommands, warm_commands
 
 pytestmark = pytest.mark.real

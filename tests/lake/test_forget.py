@@ -9,10 +9,10 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
 from ioweather.core.units import zone_named
 from ioweather.ingestion.ingest import ingest
+from ioweather.ingestion.ledger import FileOutcome, record
 from ioweather.lake import appends
 from ioweather.lake.delta_tables import Table
 from ioweather.lake.lake import open_lake
-from ioweather.lake.ledger import FileOutcome
 from ioweather.lake.maintenance import find_file, forget_file
 from ioweather.ui.cli.main import run
 
@@ -60,6 +60,6 @@ def test_what_cannot_be_forgotten(tmp_path):
     lake = open_lake(tmp_path / "lake", create=True)
     with pytest.raises(UsageError, match="has no file"):
         find_file(lake, "nobody.txt")
-    lake.record([FileOutcome("/old.txt", "d1", 1, "sacct", "ok", {"jobs": 1})])
+    record(lake, [FileOutcome("/old.txt", "d1", 1, "sacct", "ok", {"jobs": 1})])
     with pytest.raises(LakeError, match="older ioweather"):
         find_file(lake, "/old.txt")

@@ -8,10 +8,10 @@ from store_lakes import DAY
 
 from ioweather.core.tables import RESPONSES
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
+from ioweather.facts.slowdown import all_intervals
 from ioweather.lake.delta_tables import is_one_per_key
 from ioweather.lake.lake import open_lake
 from ioweather.lake.maintenance import compact
-from ioweather.stats.slowdown import all_intervals
 
 
 def rolled(seconds: float, day: int = 0):

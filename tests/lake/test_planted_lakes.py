@@ -16,7 +16,7 @@ from ioweather.core.safe_files import PrivateDirectory
 from ioweather.ingestion.scan_tree import ScanRequest, scan
 from ioweather.lake.copies import backup
 from ioweather.lake.lake import open_lake
-from ioweather.lake.tokens import create_token
+from ioweather.ui.web.tokens import create_token
 from two_users import ALICE, MALLORY, ROOT, Town, acting_as, facts_of, town
 
 

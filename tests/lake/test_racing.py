@@ -102,7 +102,7 @@ import numpy as np
 from store_lakes import DAY, series_frame
 from ioweather.core.units import MINUTE_NS
 from ioweather.lake.lake import open_lake
-from ioweather.lake.ledger import FileOutcome
+from ioweather.ingestion.ledger import FileOutcome, record
 from ioweather.core.tables import TABLES
 root, files = sys.argv[1], int(sys.argv[2])
 lake = open_lake(root, create=True)
@@ -115,7 +115,7 @@ for n in range(files):
     lake.append("series", series_frame(np.full((2, 2), 1.0), start_ns=DAY + 2 * n * MINUTE_NS), source="tts")
     event = TABLES["events"].frame(event_id=f"e{n}", kind="phase", start_ns=DAY + n, label="x", rows=1)
     lake.append("events", event, source="ior")
-    lake.record([FileOutcome(f"/f{n}", f"file{n}", 1, "tts", "ok", {"series": 4, "events": 1})])
+    record(lake, [FileOutcome(f"/f{n}", f"file{n}", 1, "tts", "ok", {"series": 4, "events": 1})])
     print(n, flush=True)
 """
 

@@ -16,9 +16,9 @@ from hostile_sql import fingerprint, generate_statements
 from store_lakes import series_frame
 
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.tokens import create_token
 from ioweather.ui.cli.main import cli
 from ioweather.ui.web.app import LOOPBACK, create_app
+from ioweather.ui.web.tokens import create_token
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from asking import forecast
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.tables import RESPONSES
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
+from ioweather.facts.slowdown import all_intervals
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.stats.slowdown import all_intervals
 
 DAYS = 6
 MINUTES = DAYS * 1440

@@ -23,8 +23,8 @@ import pytest
 from ioweather.core.contracts import ReadContext
 from ioweather.core.tables import concat
 from ioweather.core.units import NS, parse_time_ns, zone_named
+from ioweather.ingestion.ledger import FileOutcome
 from ioweather.ingestion.reading import Reading, read_file
-from ioweather.lake.ledger import FileOutcome
 
 pytestmark = pytest.mark.shared
 

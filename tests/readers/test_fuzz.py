@@ -14,8 +14,8 @@ from fuzz_seeds import SEEDS, T0, reader_of, seeds_of
 from fuzzing import absurd, distinct, put, run_source, share_of
 
 from ioweather.core.contracts import ReadContext
+from ioweather.ingestion.ledger import FileOutcome
 from ioweather.ingestion.reading import Reading, read_batch, read_file
-from ioweather.lake.ledger import FileOutcome
 from ioweather.readers.reader_catalogue import SOURCES
 
 CONTEXT = ReadContext(zone=ZoneInfo("UTC"), start_ns=T0 * 10**9, host="h", system="fs", keep_raw=True)
@@ -32,7 +32,7 @@ TEXTS: list[tuple[str, int, bytes, bytes, str | None]] = [
     ("find", 0, b"512 1 ", b"512 999999999999999999 ", "impossible_rows"),
     ("ior", 0, b"access    bw(MiB/s)", b"access   xbw(MiB/s)", "truncated_input"),
     ("ior", 1, b": 64 MiB", b": 1e308 MiB", None),
-    ("iostat", 3, b'"r/s": 0.0', b'"r/s": ' + LONG, "corrupt_input"),
+    ("iostat", 3, b'"r/s": 0.0', b'"r/s": ' + LONG, "truncated_input"),
     ("iostat", 3, b'"r/s": 0.0', b'"r/s": 1' + b"0" * 400, "corrupt_input"),
     ("iostat", 3, b'"nodename": "oss1"', b'"nodename": "\\ud800"', None),
     ("iostat", 3, b'"disk_device": "sda"', b'"disk_device": "\\ud800"', "corrupt_input"),

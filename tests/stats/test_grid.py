@@ -11,7 +11,7 @@ import pytest
 from ioweather.core.facility import Facility, _FileSystem
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import MINUTE_NS, datetime_to_ns, ns_to_datetime
-from ioweather.stats.system_grid import (
+from ioweather.facts.system_grid import (
     day_name,
     gaps,
     local_clock,

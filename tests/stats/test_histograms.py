@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ioweather.stats.slowdown import RELATIVE_ERROR, _Histograms
+from ioweather.facts.slowdown import RELATIVE_ERROR, _Histograms
 
 QUANTILES = (0.0, 0.5, 0.9, 0.95, 0.99, 1.0)
 durations = arrays(np.float64, st.integers(1, 200), elements=st.floats(1e-7, 1e4))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ioweather.core.tables import RESPONSES, concat
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.stats.slowdown import (
+from ioweather.facts.slowdown import (
     COUNTINGS,
     STATISTICS,
     omitted_waits,

@@ -16,6 +16,7 @@ from ioweather.stats.series import (
     lagged_column_sums,
     variation_from_sums,
     window_sums,
+    with_squares,
 )
 from ioweather.stats.summary_tables import ecdf_points
 from lagged_correlations import lagged_correlation
@@ -58,9 +59,10 @@ def test_lagged_correlation_in_blocks_equals_the_definition(table: tuple[np.ndar
     sums = np.zeros((lags + 1, 6, x.shape[1]))
     for start, stop in pairwise([0, *cuts, len(x)]):
         begin = max(0, start - lags)
-        sums += lagged_column_sums(x[begin:stop], y[begin:stop], range(lags + 1), start - begin)
+        sides = with_squares(x[begin:stop]), with_squares(y[begin:stop])
+        sums += lagged_column_sums(*sides, range(lags + 1), start - begin)
     found = correlation(np.moveaxis(sums, 1, -1))
-    auto = correlation(np.moveaxis(lagged_column_sums(x, x, range(lags + 1)), 1, -1))
+    auto = correlation(np.moveaxis(lagged_column_sums(with_squares(x), with_squares(x), range(lags + 1)), 1, -1))
     for column in range(x.shape[1]):
         for lag in range(lags + 1):
             want = slow_lagged(x[:, column], y[:, column], lag)
@@ -75,7 +77,7 @@ def test_constant_and_short_series_have_no_correlation() -> None:
     assert np.isnan(lagged_correlation(np.full(50, 7e15), np.arange(50.0), 2)).all()
     assert np.isnan(lagged_correlation(np.array([1.0, 2.0]), np.array([1.0, 2.0]), 3)).all()
     assert np.isnan(lagged_correlation(np.array([]), np.array([]), 3)).all()
-    constant = np.full((40, 1), 1e15 / 3)
+    constant = with_squares(np.full((40, 1), 1e15 / 3))
     assert np.isnan(correlation(np.moveaxis(lagged_column_sums(constant, constant, range(3)), 1, -1))).all()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from lmt_files import Read
 
 from ioweather.core.contracts import ReadContext
-from ioweather.stats.system_grid import shutdown_steps
+from ioweather.facts.system_grid import shutdown_steps
 
 
 def test_a_shutdown_is_long_silence():

@@ -7,7 +7,7 @@ import pytest
 
 from ioweather.core.tables import RESPONSES
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.stats.slowdown import (
+from ioweather.facts.slowdown import (
     COUNTINGS,
     RELATIVE_ERROR,
     STATISTICS,

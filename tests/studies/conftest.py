@@ -14,7 +14,7 @@ from ioweather.core.facility import Facility, _FileSystem
 from ioweather.core.frames import Frame, Matrix, Text
 from ioweather.core.results import Estimate, Exhibit
 from ioweather.core.units import DAY_NS, MINUTE_NS, datetime_to_ns
-from ioweather.stats.system_grid import local_clock
+from ioweather.facts.system_grid import local_clock
 from ioweather.topics.catalogue import STUDIES
 from planted_source import PlantedSource, run_study
 

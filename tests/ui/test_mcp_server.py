@@ -12,9 +12,9 @@ import pytest
 from small_facility import make_small_lake
 
 from ioweather.core.facility import parse_visibility
-from ioweather.lake.tokens import create_token
 from ioweather.topics.catalogue import QUESTIONS
 from ioweather.ui.web.app import bind, create_app, running
+from ioweather.ui.web.tokens import create_token
 
 pytest.importorskip("mcp", reason="the MCP library is not installed")
 

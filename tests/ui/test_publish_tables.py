@@ -13,7 +13,7 @@ from ioweather.core.results import ResultColumn, ResultTable
 from ioweather.lake.lake import open_lake
 from ioweather.topics.analyse import make_exhibits
 from ioweather.ui.local_setup import make_demo
-from ioweather.ui.publish import FORMS, to_latex, write_exhibit
+from ioweather.ui.publish import to_csv_text, to_latex, write_exhibit
 
 COLUMNS = (ResultColumn("name", "", "text"), ResultColumn("share", "of all", "ratio"), ResultColumn("n", "", "count"))
 TABLE = ResultTable("t", COLUMNS, (("50% & $x_1$ \\input{a}", 0.5, 3), ("=1+1|<b>", None, 4)), "A title")
@@ -32,7 +32,7 @@ def test_latex_has_a_row_per_row_and_escapes() -> None:
 
 
 def test_csv_has_plain_numbers_and_no_formula() -> None:
-    assert FORMS[".csv"]([TABLE, TABLE], "").splitlines()[:3] == [
+    assert to_csv_text([TABLE, TABLE]).splitlines()[:3] == [
         "name,share,n", "50% & $x_1$ \\input{a},0.5,3", "'=1+1|<b>,,4",
     ]  # fmt: skip
 

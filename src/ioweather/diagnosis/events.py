@@ -25,7 +25,7 @@ from ioweather.core.results import (
 )
 from ioweather.core.tables import TABLES, concat
 from ioweather.core.units import HOUR_NS, MINUTE_NS, names_of
-from ioweather.stats.slowdown import ROLLUP_COLUMNS, Episode, all_episodes, operation_series, usual_requests
+from ioweather.facts.slowdown import ROLLUP_COLUMNS, Episode, all_episodes, operation_series, usual_requests
 
 if TYPE_CHECKING:
     from ioweather.lake.lake import Lake

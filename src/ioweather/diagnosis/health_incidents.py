@@ -7,15 +7,8 @@ slow observations are not enough; the most likely sequence of states is found wi
 - a server whose targets all fell silent at once failed; later slowness of its own targets and of the one server that
   took them over is a consequence.
 
-A capped target still does what is requested, but never faster than a limit it did not have before. Amounts alone do not
-separate a slow target from an idle one. A capped target works at its limit for long, never above, while its peers go
-faster. In its rates over five minutes, as shares of its ceiling, that is a stretch
-
-    nothing above L (1 + e),   at least MIN_MINUTES between L (1 - e) and L (1 + e),   L < HIGHEST_LEVEL
-
-in which most peers exceed L by a margin. A striped job that is slow at its own end has the same mark on all its targets
-at once. So of targets with the same limit at the same time, only one that stands out is named, or targets of one server
-together, whose limit may be the server's.
+All targets together may be capped, as by the network: the sum of their bytes stays at a limit for long, never above,
+while its parts change.
 """
 
 from __future__ import annotations
@@ -56,6 +49,8 @@ _SLOWER: Final = (1.5, 20.0)
 SLOWER_WITHOUT_PEERS: Final = (2.0, 20.0)
 _SLOWER_SHARED: Final = (3.0, 20.0)
 _SHOWS, _SHOWS_IDLE, _IDLE = 0.5, 0.2, 0.1
+# A component that does this share of the most it ever did, or its peers do, is loaded: waiting is no evidence.
+_LOADED: Final = 0.85
 # Within a run, files on different targets differ little, and each was served by its target.
 SLOWER_IN_RUN: Final = (1.2, 3.0)
 SPREAD_IN_RUN: Final = 0.05
@@ -149,6 +144,7 @@ def weigh(observed: Observations, bins: Bins) -> Evidence:
         excess = excess - np.where(seen > LEAST_PEERS, np.maximum(median, 0.0), 0.0)[place]
     shows = np.where(observed.load[rows] > _IDLE, observed.shows, _SHOWS_IDLE)
     log_ratio = _log_likelihood_ratio(excess, observed.least_spread, shows, observed.slower)
+    log_ratio = np.where(load >= _LOADED, np.minimum(log_ratio, 0.0), log_ratio)
     total, slow, seen = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     np.add.at(total, (place, component), log_ratio)
     is_slow = log_ratio > 0
@@ -211,6 +207,59 @@ def request_observations(
         log_seconds=np.log((spent[chosen] + padding) / (expected[chosen] + padding)),
         load=load[chosen],
         count=requests[chosen],
+        has_peers=len(components) > LEAST_PEERS,
+    )
+
+
+# Work of a device against its queue. A sample with a shorter queue shows no demand, and this share of each sample is
+# added to both sides of ratios. [ours]
+_LEAST_QUEUE: Final = 0.1
+_BUSY_PADDING: Final = 0.1
+
+
+def _busy_and_usual(amounts: Sequence[Floats], queue: Floats, busy_ratio: Floats) -> tuple[Floats, Floats]:
+    """(step, component) shares of time that devices were busy, and that their work usually takes.
+
+    Work is the largest share of a ceiling among the `amounts` (bytes and requests, read and written); `queue` is the
+    mean number of requests. A device works faster with a longer queue, so the usual rate is that at the same queue
+    while busy: a burst or a heavy load is no slowness. NaN where few requests waited.
+    """
+    with np.errstate(invalid="ignore"):
+        busy = np.clip(np.fmax(busy_ratio, np.where(np.isfinite(busy_ratio), 0.0, np.minimum(queue, 1.0))), 0.01, 1.0)
+        work = np.nan_to_num(np.max([np.nan_to_num(utilisation(each)) for each in amounts], axis=0))
+        has_demand = queue >= _LEAST_QUEUE
+    took, takes = np.full(queue.shape, np.nan), np.full(queue.shape, np.nan)
+    queue, busy, work = queue[has_demand], busy[has_demand], work[has_demand]
+    rate = np.log(np.maximum(work, 1e-4) / busy)
+    classes = np.searchsorted(_LOADS, queue / (busy + queue))
+    usual = np.full(len(_LOADS) + 1, np.nan)
+    for each in np.unique(classes).tolist():
+        mine = rate[classes == each]
+        if len(mine) >= _LEAST_IN_CLASS:
+            usual[each] = float(np.median(mine))
+    known = np.flatnonzero(np.isfinite(usual))
+    if not len(known):
+        return took, takes
+    # Of classes with few samples the nearest is used; a longer queue never slows a healthy device.
+    usual = np.maximum.accumulate(usual[known])[np.abs(np.arange(len(usual))[:, None] - known).argmin(axis=1)]
+    took[has_demand], takes[has_demand] = busy, work / np.exp(usual[classes])
+    return took, takes
+
+
+def work_observations(
+    components: Sequence[str], starts_ns: Ints, amounts: Sequence[Floats], queue: Floats, busy_ratio: Floats
+) -> Observations:
+    """Busy time of devices over the usual in each sample, as observations (see `_busy_and_usual`)."""
+    took, takes = _busy_and_usual(amounts, queue, busy_ratio)
+    chosen = step, component = np.nonzero(np.isfinite(took))
+    return Observations(
+        source="service",
+        components=tuple(components),
+        component=component,
+        start_ns=starts_ns[step],
+        log_seconds=np.log((took[chosen] + _BUSY_PADDING) / (takes[chosen] + _BUSY_PADDING)),
+        load=np.full(len(step), 0.5),  # in demand: the excess is relative to what is usual at the queue
+        count=np.ones(len(step)),
         has_peers=len(components) > LEAST_PEERS,
     )
 
@@ -311,7 +360,7 @@ Sickness: TypeAlias = Literal["slow", "stalled", "capped", "absent", "busy", "ov
 
 # [ours] Four of five named incidents must be right.
 NAMED: Final = 0.8
-# Observations are only partly independent, so a log-likelihood ratio counts half.
+# Samples and probes are only partly independent, so a log-likelihood ratio counts half; different runs are independent.
 _EVIDENCE_WEIGHT: Final = 0.5
 _MOST_CERTAIN: Final = 0.99
 # Stretches of one component closer than this, and than their own length, are one incident.
@@ -330,22 +379,17 @@ _MOST_TARGETS: Final = 0.66
 _HARMED: Final = float(np.log(1.15))
 OVERLOAD: Final = "storm"
 _KINDS: Final[Mapping[tuple[str, ...], Sickness]] = {(OVERLOAD,): "overloaded"}
-# Sources that time requests at the component itself.
-_LATENCY: Final = ("service", "served", "probe")
 
-# [ours] Limits: set on simulated weeks, plain and with noise of 10% and 20% on every minute. At 90 minutes half of the
-# named targets were healthy, at 180 none. Means over five minutes keep a noisy limit flat.
+# [ours] Limits: means over five minutes keep a noisy limit flat. A limit holds in most steps of so many minutes, while
+# the parts change by a share of it in each step, and so many times as much as the sum.
 STEP_NS: Final = 5 * MINUTE_NS
-MIN_MINUTES: Final = 180
-HIGHEST_LEVEL: Final = 0.6
+SHARED_MINUTES: Final = 60
+_HIGHEST_LEVEL: Final = 0.6
 _LOWEST_LEVEL: Final = 0.05
 _LEVEL_STEP: Final = 0.03
-_NEAR: Final = 0.08  # e above
-_FASTER: Final = 1.16  # a peer that exceeds the limit by this factor goes faster
-_FASTER_PEERS: Final = 0.7
-_STANDS_OUT: Final = 1.25  # times the minutes at the limit of any other target with the same limit
-_SAME_LIMIT: Final = 0.1
-LEAST_LIMITED: Final = 4
+_NEAR: Final = 0.08
+_MOSTLY, _LEAST_CHANGE, _COMPENSATED = 0.8, 0.05, 3.0
+_TOGETHER: Final = "all targets"
 
 
 @dataclass(frozen=True)
@@ -407,7 +451,7 @@ class UsingRuns:
 
     def add_cost(self, incident: Incident, servers: Mapping[str, str]) -> Incident:
         """The incident with the number of runs on the component and the time they lost."""
-        is_everywhere = incident.kind == "overloaded"
+        is_everywhere = incident.kind == "overloaded" or _TOGETHER in incident.shown_by
         used = np.ones(len(self.seconds), np.bool_) if is_everywhere else self.using(incident, servers)
         hit = used & (self.first_ns < incident.end_ns) & (self.last_ns > incident.start_ns)
         if not len(hit):
@@ -424,10 +468,12 @@ def find_incidents(
     traffic: Matrix | None = None,
     servers: Mapping[str, str] | None = None,
     runs: UsingRuns | None = None,
+    name: str = "",
 ) -> list[Incident]:
     """Return the incidents of one file system, merged into causes, with their cost; maintenance is left out.
 
-    `traffic` are bytes of the targets in each step, `servers` the server of each target.
+    `traffic` are bytes of the targets in each step, `servers` the server of each target, `name` that of the file
+    system.
     """
     servers, runs = servers or {}, runs or UsingRuns()
     evidence = [weigh(each, bins) for each in observations]
@@ -439,19 +485,30 @@ def find_incidents(
         if not any(other.is_named and other.component == each.component and other.overlaps(each) for other in slow)
     ]
     silent: list[Incident] = []
-    capped: list[Incident] = []
+    shared: list[Incident] = []
     if traffic is not None:
         # If a run used a silent component at normal speed, only its collector failed.
         silent = [each for each in detect_silent(traffic, servers) if not runs.any_unharmed(each, servers)]
-        # If requests took their usual time, less was requested.
-        rates = coarsen(traffic, STEP_NS)
-        capped = [each for each in detect_capped(rates, servers) if not has_usual_latency(each, evidence)]
+        shared = [
+            each for each in detect_shared_limit(coarsen(traffic, STEP_NS), name) if _is_felt(each, observations, runs)
+        ]
     targets = () if traffic is None else traffic.components
     return [
         runs.add_cost(each, servers)
-        for each in merge_causes([*slow, *overloaded, *capped], silent, targets, servers)
+        for each in [*merge_causes([*slow, *overloaded], silent, targets, servers), *shared]
         if not any(window.start_ns <= each.start_ns < window.end_ns for window in facility.maintenance)
     ]
+
+
+def _is_felt(limit: Incident, observations: Sequence[Observations], runs: UsingRuns) -> bool:
+    """Whether most probes of targets, or most runs, took longer during a limit: one job may move no more by itself."""
+    inside = (runs.first_ns >= limit.start_ns) & (runs.last_ns <= limit.end_ns)
+    slowdowns = [(runs.slowdown[inside], _HARMED)]
+    for each in observations:
+        if each.source in ("probe", "served"):
+            during = (each.start_ns >= limit.start_ns) & (each.start_ns < limit.end_ns)
+            slowdowns.append((each.log_seconds[during], math.log(_SLOWER[0])))
+    return any(len(each) >= LEAST_REPORTING and np.nanmedian(each) > least for each, least in slowdowns)
 
 
 def coarsen(matrix: Matrix, step_ns: int) -> Matrix:
@@ -469,6 +526,7 @@ def detect_slow(evidence: Sequence[Evidence]) -> list[Incident]:
         return []
     bins = evidence[0].bins
     log_ratio, excess, by_source = combine(evidence, components)
+    weight = 1.0 if {*by_source} == {"runs"} else _EVIDENCE_WEIGHT
     onset_penalty = float(np.log(max(1, int(np.count_nonzero(log_ratio)))))
     found = []
     for column, periods in enumerate(_sick_periods(log_ratio, onset_penalty)):
@@ -485,7 +543,7 @@ def detect_slow(evidence: Sequence[Evidence]) -> list[Incident]:
                     kind=_KINDS.get(sources, "slow"),
                     start_ns=bins.start_ns + first * bins.bin_ns,
                     end_ns=bins.start_ns + min(last, bins.count) * bins.bin_ns,
-                    probability=float(min(_MOST_CERTAIN, 1.0 / (1.0 + np.exp(-_EVIDENCE_WEIGHT * score)))),
+                    probability=float(min(_MOST_CERTAIN, 1.0 / (1.0 + np.exp(-weight * score)))),
                     factor=float(np.exp(np.median(slow))) if len(slow) else None,
                     shown_by=sources,
                 )
@@ -552,17 +610,6 @@ def _stretches_of_true(chosen: Bools) -> list[tuple[int, int]]:
     return list(zip(first.tolist(), last.tolist(), strict=True))
 
 
-def has_usual_latency(incident: Incident, evidence: Sequence[Evidence]) -> bool:
-    """Whether requests on the component took their usual time during the incident."""
-    total = 0.0
-    for part in evidence:
-        if part.source in _LATENCY and incident.component in part.components:
-            first = max(0, (incident.start_ns - part.bins.start_ns) // part.bins.bin_ns)
-            last = max(0, -(-(incident.end_ns - part.bins.start_ns) // part.bins.bin_ns))
-            total += float(part.log_ratio[first:last, part.components.index(incident.component)].sum())
-    return total < 0
-
-
 def detect_silent(amounts: Matrix, servers: Mapping[str, str]) -> list[Incident]:
     """Components that stopped reporting while most others continued; idle ones are ignored."""
     reported = ~np.isnan(amounts.values)
@@ -586,65 +633,34 @@ def detect_silent(amounts: Matrix, servers: Mapping[str, str]) -> list[Incident]
     return _merge_by_server(found, amounts.components, servers, least_share=1.0)
 
 
-def detect_capped(matrix: Matrix, servers: Mapping[str, str]) -> list[Incident]:
-    """Capped targets from bytes moved (read and written) in steps of STEP_NS; the longest at its limit first."""
-    values = np.asarray(matrix.values, dtype=np.float64)
-    if values.shape[1] < LEAST_LIMITED or not np.any(values > 0):
+def detect_shared_limit(matrix: Matrix, name: str) -> list[Incident]:
+    """Limits of all targets together, such as the network, from bytes moved in steps of STEP_NS.
+
+    Nothing is above the limit, and the sum stays at it while its parts change: what one job moves less, another one
+    moves more. A job that works at a constant rate changes neither.
+    """
+    values = np.nan_to_num(np.asarray(matrix.values, dtype=np.float64))
+    together = values.sum(axis=1)
+    if values.shape[1] < LEAST_REPORTING or not np.any(together > 0):
         return []
-    ceiling = np.nan_to_num(ceilings(values), nan=0.0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        shares = np.nan_to_num(values / ceiling, nan=0.0, posinf=0.0)
-    least = max(2, round(MIN_MINUTES * MINUTE_NS / matrix.step_ns))
-    levels = np.exp(np.arange(np.log(_LOWEST_LEVEL), np.log(HIGHEST_LEVEL), _LEVEL_STEP))
-    # Stretches at a limit: steps at it, column, first, last, level as a share of the ceiling.
-    found: list[tuple[int, int, int, int, float]] = []
-    for column in np.flatnonzero(ceiling > 0).tolist():
-        own, peers = shares[:, column], shares[:, (ceiling > 0) & (np.arange(len(ceiling)) != column)]
-        stretches = []
-        for level in levels.tolist():
-            below = own <= level * (1 + _NEAR)
-            at_limit = below & (own >= level * (1 - _NEAR))
-            if at_limit.sum() < least:
-                continue
-            for start, end in _stretches_of_true(below):
-                places = np.flatnonzero(at_limit[start:end]) if end - start >= least else np.zeros(0, np.int64)
-                if len(places) >= least:
-                    first, last = start + int(places[0]), start + int(places[-1]) + 1
-                    faster = peers[first:last].max(axis=0) > level * _FASTER
-                    if len(faster) >= LEAST_LIMITED and faster.mean() >= _FASTER_PEERS:
-                        stretches.append((len(places), column, first, last, level))
-        # Neighbouring levels find the same stretch: the level with the most steps stays.
-        kept: list[tuple[int, int, int, int, float]] = []
-        for each in sorted(stretches, reverse=True):
-            if all(each[3] <= other[2] or each[2] >= other[3] for other in kept):
-                kept.append(each)
-        found += kept
-    homes = [servers.get(name, name) for name in matrix.components]
-
-    def outdone(one: tuple[int, int, int, int, float]) -> bool:
-        """Whether a target of another server had the same limit at the same time for about as long, or longer."""
-        steps, column, first, last, level = one
-        for other_steps, other, low, high, other_level in found:
-            common = min(last, high) - max(first, low)
-            ratio = np.log(other_level * ceiling[other] / (level * ceiling[column]))
-            same = common > 0.5 * min(last - first, high - low) and abs(ratio) < _SAME_LIMIT
-            if same and homes[column] != homes[other] and other_steps * _STANDS_OUT > steps:
-                return True
-        return False
-
-    return [
-        Incident(
-            component=matrix.components[column],
-            kind="capped",
-            start_ns=matrix.start_ns + first * matrix.step_ns,
-            end_ns=matrix.start_ns + last * matrix.step_ns,
-            probability=_CAPPED_PROBABILITY,
-            factor=1.0 / level,
-            shown_by=("limit",),
-        )
-        for steps, column, first, last, level in sorted(found, key=lambda each: (-each[0], each[1]))
-        if not outdone((steps, column, first, last, level))
-    ]
+    ceiling = float(ceilings(together[:, None])[0])
+    shares, stretches = together / ceiling, []
+    for level in np.exp(np.arange(np.log(_LOWEST_LEVEL), np.log(_HIGHEST_LEVEL), _LEVEL_STEP)).tolist():
+        at_limit = np.abs(shares / level - 1.0) <= _NEAR
+        for start, end in _stretches_of_true(shares <= level * (1 + _NEAR)):
+            places = start + np.flatnonzero(at_limit[start:end])
+            if len(places) * matrix.step_ns >= SHARED_MINUTES * MINUTE_NS:
+                stretches.append((len(places), int(places[0]), int(places[-1]) + 1, level))
+    found: list[Incident] = []
+    for steps, first, last, level in sorted(stretches, reverse=True):
+        start, end = (matrix.start_ns + edge * matrix.step_ns for edge in (first, last))
+        limit = Incident(name, "capped", start, end, _CAPPED_PROBABILITY, 1.0 / level, (_TOGETHER,))
+        changes, of_sum = (np.abs(np.diff(each[first:last], axis=0)).sum() for each in (values, together))
+        is_compensated = changes >= max(_LEAST_CHANGE * level * ceiling * (last - first), _COMPENSATED * of_sum)
+        # Neighbouring levels find the same stretch: the one with the most steps stays.
+        if steps >= _MOSTLY * (last - first) and is_compensated and not any(limit.overlaps(each) for each in found):
+            found.append(limit)
+    return found
 
 
 # Merging into causes.
@@ -748,7 +764,7 @@ def _merge_in_time(found: Sequence[Incident]) -> list[Incident]:
 # Rows of `events`.
 
 _SHOWN: Final = {
-    "service": "device time per request",
+    "service": "work of its device against the queue",
     "served": "server time per request",
     "probe": "its probes",
     "metadata": "metadata probes",
@@ -768,9 +784,9 @@ def describe_cause(incident: Incident) -> str:
     if incident.kind == "absent":
         later = f", and its targets were slow afterwards (evidence: {by})" if by else ""
         return f"{name} stopped reporting while others continued: down or unreachable{later}"
-    if incident.kind == "capped":
-        level = 1 / (incident.factor or 1)
-        return f"{name} was stuck at {level:.0%} of its normal maximum while its peers were not"
+    if _TOGETHER in incident.shown_by:
+        limit = f"{1 / (incident.factor or 1):.0%} of their highest rate, whatever each did"
+        return f"all targets of {name} together were stuck at {limit}: a shared limit, such as the network"
     if incident.kind == "stalled":
         slow = f"{what} on {name} took {times} as on its peers (evidence: {by})"
         return f"{slow}, but its device was not slow: the server stalled"

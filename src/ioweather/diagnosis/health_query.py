@@ -18,14 +18,14 @@ import numpy as np
 from ioweather.core.choices import TRAFFIC
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.frames import Floats, Ints, Matrix
+from ioweather.core.frames import Floats, Ints, Matrix, Text
 from ioweather.core.results import Cell
 from ioweather.core.tables import METRICS, Quality, query_columns
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_time_ns, utc_day
 from ioweather.diagnosis import health_incidents as incidents
 from ioweather.diagnosis.blame import usual_times
 from ioweather.diagnosis.events import replace_events
-from ioweather.diagnosis.similar_runs import FILE_COLUMNS, io_bounds_ns, read_runs
+from ioweather.diagnosis.similar_runs import FILE_COLUMNS, io_bounds_ns, place_probes, read_runs
 from ioweather.facts.job_metrics import file_records
 from ioweather.facts.loads import servers_of
 from ioweather.facts.run_targets import DATA_OPERATIONS, own_target_bytes, target_contrast
@@ -41,14 +41,17 @@ _METADATA_OPERATIONS: Final = ("create", "stat", "delete")
 # (seconds, number) of requests at devices, and at clients from sending to answer (NFS).
 _DEVICE_TIMES: Final = (("read_busy_seconds", "read_ops"), ("write_busy_seconds", "write_ops"))
 _ROUND_TRIPS: Final = (("read_rtt_seconds", "read_ops"), ("write_rtt_seconds", "write_ops"))
-# A search needs the week before the first new row to know what is usual; long periods are searched in parts.
+# A search needs the week before the first new row to know what is usual, of frequent samples so many, and at least a
+# day; long periods are searched in parts.
 _HISTORY_NS: Final = 7 * DAY_NS
+_HISTORY_SAMPLES: Final = 100_000
 _LONGEST_NS: Final = 14 * DAY_NS
 _OVERLAP_NS: Final = 2 * DAY_NS
 # Samples in a bin, or probes of each target, within the limits of its length.
-_SAMPLES_PER_BIN: Final = 12
+_SAMPLES_PER_BIN: Final = 3
 _PROBES_PER_BIN: Final = 8
-_SHORTEST_BIN_NS, _LONGEST_BIN_NS = 5 * NS, 10 * MINUTE_NS
+_SHORTEST_BIN_NS, _LONGEST_BIN_NS = 3 * NS, 10 * MINUTE_NS
+_CLOCK_NS: Final = NS // 10  # samples of every second are some microseconds longer
 # Memory: cells of a (bin, component) table; and components, if bins cannot be longer.
 _MOST_CELLS: Final = 30_000_000
 _MOST_COMPONENTS: Final = 5_000
@@ -180,20 +183,22 @@ def list_windows(snapshot: Snapshot, since_ns: int, until_ns: int | None = None)
         finest = min((g.interval_ns for g in timed if g.end_ns > since_ns), default=None)
         if finest is None:  # the new rows are of another file system or table
             continue
-        least = _LONGEST_NS * _count_components(timed) // _MOST_CELLS
+        history = min(max(_HISTORY_SAMPLES * finest, DAY_NS), _HISTORY_NS)
+        longest, overlap = 2 * history, min(_OVERLAP_NS, history // 2)
+        least = _SAMPLES_PER_BIN * longest * _count_components(timed) // _MOST_CELLS
         wanted = min(max(_SAMPLES_PER_BIN * finest, _SHORTEST_BIN_NS, least), _LONGEST_BIN_NS)
         unit = MINUTE_NS if wanted >= MINUTE_NS else NS
         bin_ns = round(wanted / unit) * unit
         system = max(timed, key=lambda g: g.end_ns).system
-        start = max(first, since_ns - _HISTORY_NS) // bin_ns * bin_ns
+        start = max(first, since_ns - history) // bin_ns * bin_ns
         while True:
-            end = min(last, start + _LONGEST_NS)
+            end = min(last, start + longest)
             here = [g for g in timed if g.first_ns < end and g.end_ns > start]
             yield SearchWindow(snapshot, filesystem, system, start, end, bin_ns, _count_components(here), finest)
             if end >= last:
                 break
             following = min(max(g.first_ns, end) for g in timed if g.end_ns > end)  # skips gaps
-            start = (following - _OVERLAP_NS) // bin_ns * bin_ns
+            start = (following - overlap) // bin_ns * bin_ns
     yield from (each for each in _probe_windows(snapshot, since_ns, until_ns) if each.filesystem not in sampled)
 
 
@@ -245,9 +250,9 @@ def search_window(window: SearchWindow) -> list[incidents.Incident]:
     load = replace(traffic, values=incidents.utilisation(traffic.values))
     servers = servers_of(window.snapshot, traffic.components)
     runs = _read_using_runs(window, traffic.components)
-    observations = [*_device_requests(window, kind, load)] or [*_target_requests(window, load)]
+    observations = [*_device_requests(window, kind)] or [*_target_requests(window, load)]
     observations += [*_probes(window, load), *_run_contrasts(runs, load), *metadata]
-    return incidents.find_incidents(window.bins, observations, facility, traffic, servers, runs)
+    return incidents.find_incidents(window.bins, observations, facility, traffic, servers, runs, window.filesystem)
 
 
 def count_components(window: SearchWindow) -> dict[str, int]:
@@ -261,7 +266,7 @@ def count_components(window: SearchWindow) -> dict[str, int]:
     if window.snapshot.pinned["responses"].uris:
         where = {"filesystem": window.filesystem, "status": "ok"}
         rows = window.snapshot.rows("responses", where, (max(window.start_ns, window.end_ns - DAY_NS), window.end_ns))
-        sql = f"SELECT count(DISTINCT component) FROM ({rows})"
+        sql = f"SELECT count(DISTINCT {_probed_name(rows)}) FROM ({rows})"
         found["probed"] = window.snapshot.bare.execute(sql).fetchall()[0][0]
     return {kind: count for kind, count in found.items() if count}
 
@@ -383,14 +388,32 @@ def _counter_tables(
     return names, seconds, counts
 
 
-def _device_requests(window: SearchWindow, kind: str, load: Matrix) -> Iterator[incidents.Observations]:
-    """Seconds per request of devices or targets, from their own counters."""
-    tables = _counter_tables(window, kind, _DEVICE_TIMES, load.components)
-    if tables is not None and len(tables[0]) >= incidents.LEAST_PEERS:
-        names, seconds, counts = tables
-        yield incidents.request_observations(
-            "service", names, window.bins, seconds, counts, window.bin_means(load, names)
-        )
+def _device_requests(window: SearchWindow, kind: str) -> Iterator[incidents.Observations]:
+    """Work of devices or targets against their queues, from their own counters."""
+    step_ns = max(round(window.interval_ns / _CLOCK_NS), window.bin_ns // _SAMPLES_PER_BIN // _CLOCK_NS, 1) * _CLOCK_NS
+    waits, counts = ([pair[side] for pair in _DEVICE_TIMES] for side in (0, 1))
+    found = window.matrices(kind, [*waits, *counts, *TRAFFIC, "busy_ratio"], step_ns)
+    if not any(name in found for name in waits):
+        return
+    first, end = max(each.start_ns for each in found.values()), min(each.end_ns for each in found.values())
+    waited = [found[name].components for name in waits if name in found]
+    names = tuple(name for name in waited[0] if all(name in each for each in waited))
+    if len(names) < incidents.LEAST_PEERS:
+        return
+    values = {}
+    for metric, each in found.items():
+        rows = slice((first - each.start_ns) // step_ns, (end - each.start_ns) // step_ns)
+        columns = [each.components.index(name) if name in each.components else -1 for name in names]
+        padded = np.concatenate([each.values[rows], np.full((max(0, end - first) // step_ns, 1), np.nan)], axis=1)
+        values[metric] = padded[:, columns]
+    queue = np.sum([values[name] for name in waits if name in values], axis=0) / (step_ns / NS)
+    yield incidents.work_observations(
+        names,
+        first + np.arange(len(queue), dtype=np.int64) * step_ns,
+        [values[name] for name in (*TRAFFIC, *counts) if name in values],
+        queue,
+        values.get("busy_ratio", np.full(queue.shape, np.nan)),
+    )
 
 
 def _client_requests(window: SearchWindow) -> Iterator[incidents.Observations]:
@@ -476,10 +499,11 @@ def _probe_times(window: SearchWindow, operations: Sequence[str], *, by_componen
         "responses", {"filesystem": window.filesystem, "status": "ok"}, (window.start_ns, window.end_ns)
     )
     step_ns = min(MINUTE_NS, window.bin_ns)
+    name = _probed_name(rows) if by_component else "NULL::VARCHAR"
     where = "op IN ({})".format(", ".join(f"'{name}'" for name in operations))
     if by_component:
-        where = f"component IS NOT NULL AND {where}"
-    sql = f"""WITH timed AS (SELECT start_ns, {"component" if by_component else "NULL::VARCHAR"} AS component, op,
+        where = f"{name} IS NOT NULL AND {where}"
+    sql = f"""WITH timed AS (SELECT start_ns, {name} AS component, op,
             ln(duration_ns) AS took,
             host || ' ' || target || ' ' || op || ' ' || request_bytes || ' ' || mode AS series
             FROM ({rows}) WHERE duration_ns > 0 AND cached IS NOT TRUE AND {where}),
@@ -491,6 +515,11 @@ def _probe_times(window: SearchWindow, operations: Sequence[str], *, by_componen
     text = found.text("component")
     codes = text.codes.astype(np.int64)
     return tuple(text.categories), codes, found.ints("minute"), found.floats("took"), found.floats("looks")
+
+
+def _probed_name(rows: str) -> str:
+    """What a probe times: the target that it names, or its folder where probes name no targets."""
+    return f"coalesce(component, CASE WHEN (SELECT count(component) FROM ({rows})) = 0 THEN target END)"
 
 
 def _codes_in(names: Sequence[str], codes: Ints, wanted: Sequence[str]) -> Ints:
@@ -507,16 +536,33 @@ def _probes(window: SearchWindow, load: Matrix | None = None) -> Iterator[incide
     if load is None:
         yield incidents.Observations("probe", names, component, minute, log_ratio, np.full(len(minute), np.nan), count)
         return
+    if not set(names) <= set(load.components):
+        names = _place(window, names, component, minute, log_ratio)
     loads = _load_at(load, minute, _codes_in(names, component, load.components))
     yield incidents.Observations("probe", names, component, minute, log_ratio, loads, count)
 
 
+def _place(
+    window: SearchWindow, names: tuple[str, ...], component: Ints, minute: Ints, log_ratio: Floats
+) -> tuple[str, ...]:
+    """Names of probed folders, or of the components on which they lie, where the queues of these tell it."""
+    kind = next((kind for kind in _TARGETS if kind in window.kinds(_DEVICE_TIMES[0][0])), None)
+    tables = None if kind is None else _counter_tables(window, kind, _DEVICE_TIMES)
+    if tables is None:
+        return names
+    row = (minute - window.start_ns) // window.bin_ns
+    inside = (row >= 0) & (row < window.bins.count)
+    places = Text(component[inside].astype(np.int32), names)
+    lies_on = place_probes(places, log_ratio[inside], row[inside], np.sum(tables[1], axis=0), tables[0])
+    placed = tuple(lies_on.get(name, name) for name in names)
+    return placed if len(set(placed)) == len(placed) else names
+
+
 def _load_at(load: Matrix, moment: Ints, column: Ints) -> Floats:
-    """Highest load within a minute of each moment; NaN if unknown (column -1)."""
+    """Highest load within a step of each moment; NaN if unknown (column -1)."""
     row = (moment - load.start_ns) // load.step_ns
-    width = max(1, MINUTE_NS // load.step_ns)
     found = np.full(len(row), np.nan)
-    for shift in range(-width, width + 1):
+    for shift in (-1, 0, 1):
         known = (row + shift >= 0) & (row + shift < load.steps) & (column >= 0)
         found[known] = np.fmax(found[known], load.values[(row + shift)[known], column[known]])
     return found

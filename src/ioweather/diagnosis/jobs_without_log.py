@@ -28,11 +28,11 @@ from ioweather.facts import accounting
 from ioweather.facts.run_targets import BUSY, probe_slowdowns, probe_times, service_slowdown, target_amounts
 from ioweather.facts.server_io import ServerIo
 from ioweather.facts.system_activity import Servers, Stretches, choose_step, merged_windows
+from ioweather.facts.system_grid import MIN_COVERAGE
 from ioweather.job_io.outcomes import Reason, VerdictKind, WhyOutcome
 from ioweather.job_io.view import JOB_ID, raw_id_of
 from ioweather.lake import grid
 from ioweather.lake.lake import Snapshot
-from ioweather.stats.system_grid import MIN_COVERAGE
 from ioweather.topics.source import DataSource
 
 # Schedulers record whole seconds.

@@ -240,6 +240,7 @@ _SHARPNESS: Final = 4
 # A load that recurs every day, such as a backup, is not what a change makes of a run's requests. Hours count as the
 # same up to about this distance. [ours]
 _SAME_HOUR_NS: Final = HOUR_NS
+_CLUSTERED, _RAYLEIGH = 0.8, 4.6  # mean resultant length of the hours, and n R^2 with a chance of 1% if all are equal
 _PRIOR_WEIGHT: Final = 0.5
 
 
@@ -301,6 +302,11 @@ class _Baseline:
         apart = np.abs(pool.start_ns[:, None] - pool.start_ns[None])
         from_hour = np.abs((apart + DAY_NS // 2) % DAY_NS - DAY_NS // 2) / _SAME_HOUR_NS
         self.same_hour = np.exp(-from_hour) * (apart > DAY_NS // 2) * (self.is_other & ~self.changed)
+        # Only a change that is made at certain hours: the Rayleigh test of the runs with the same kind of change.
+        alike = (changes.similarity >= SAME_KIND) @ np.exp(2j * np.pi * (pool.start_ns % DAY_NS) / DAY_NS)[:, None]
+        count = np.maximum((changes.similarity >= SAME_KIND).sum(axis=1), 1)
+        clusters = np.abs(alike[:, 0]) / count
+        self.same_hour *= ((clusters >= _CLUSTERED) & (count * clusters**2 >= _RAYLEIGH))[:, None]
 
     def by_group(self, column: Floats, statistic: Callable[[Floats], float]) -> Floats:
         """A statistic of the unchanged runs of the run's group; of all unchanged runs if the group has none."""

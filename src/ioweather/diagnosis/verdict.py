@@ -25,7 +25,7 @@ from ioweather.facts.run_targets import StandsOut
 from ioweather.job_io.outcomes import Reason, RecordedVerdict, Unhealthy, VerdictKind, WhyOutcome
 
 # Raised with every change that gives other verdicts on the same data; stored verdicts record it.
-MODEL_VERSION: Final = 11
+MODEL_VERSION: Final = 12
 KINDS: Final[tuple[VerdictKind, ...]] = ("normal", "system", "you", "both", "unexplained")
 # With fewer similar runs nothing is usual. From here to about ten the groups of other programs carry most of it.
 LEAST_RUNS: Final = 3

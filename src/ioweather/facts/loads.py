@@ -16,10 +16,10 @@ from ioweather.core.facility import Facility, is_local_disk
 from ioweather.core.frames import Floats, Frame, Ints
 from ioweather.core.tables import METRICS
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, names_of
+from ioweather.facts.slowdown import ROLLUP_COLUMNS, OperationSeries, operation_series, usual_requests
 from ioweather.lake import grid
 from ioweather.lake.database import literal
 from ioweather.lake.lake import Snapshot
-from ioweather.stats.slowdown import ROLLUP_COLUMNS, OperationSeries, operation_series, usual_requests
 
 _STEPS_NS = (
     *(n * MINUTE_NS for n in (1, 2, 5, 10, 15, 30)),

@@ -21,9 +21,9 @@ from ioweather.core.frames import Bools, Column, Floats, Frame, Ints, Text
 from ioweather.core.tables import Quality
 from ioweather.core.units import MINUTE_NS, pairs_of
 from ioweather.facts.job_metrics import IoSpans, own_bytes, runs_with_io, sums
+from ioweather.facts.system_grid import Steps
 from ioweather.lake import grid
 from ioweather.lake.lake import Snapshot
-from ioweather.stats.system_grid import Steps
 
 OPERATIONS: Final = ("read_ops", "write_ops")
 # All steps of the run have samples; some have none; the run extends beyond the monitored period.

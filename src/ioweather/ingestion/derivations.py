@@ -14,11 +14,11 @@ from ioweather.core.frames import Frame, Ints
 from ioweather.core.logs import Progress, silent
 from ioweather.core.tables import TABLES, concat
 from ioweather.core.units import DAY_NS, HOUR_NS, names_of
+from ioweather.facts.slowdown import RESPONSE_COLUMNS, all_intervals
 from ioweather.lake.lake import Lake, new_ingest_id
 from ioweather.lake.maintenance import SealedDay, compact, seal_new_days
 from ioweather.readers.scan.lists import Entry, ListTally
 from ioweather.readers.scan.tally import ScanFacts, original_name, scan_frames
-from ioweather.stats.slowdown import RESPONSE_COLUMNS, all_intervals
 
 _LOG = logging.getLogger("ioweather.ingest")
 # Limit of one search after an ingest. `lake compact --everything` searches all rows without a limit.

@@ -28,16 +28,18 @@ from ioweather.core.units import HOUR_NS, MIB, now_ns
 from ioweather.ingestion import queue
 from ioweather.ingestion.derivations import search_new_rows
 from ioweather.ingestion.ingest import IngestReport, add_rows
+from ioweather.ingestion.ledger import FileOutcome, record
 from ioweather.ingestion.queue import Queued
 from ioweather.ingestion.reading import UNREADABLE, Frames, Reading, context_of, limits_of, read_bounded
 from ioweather.lake.lake import Lake, new_ingest_id, open_lake
 from ioweather.lake.layout import locked
-from ioweather.lake.ledger import FileOutcome
 
 _LOG = logging.getLogger("ioweather.drain")
 # One commit of every table.
 BATCH_FILES: Final = 5_000
 BATCH_BYTES: Final = 32 * MIB
+# Files of one commit, by how many writers were killed over them; after one more they are set aside.
+_FILES_BY_DEATHS: Final = (BATCH_FILES, 100, 1)
 # A search of new rows waits so many times as long as the last one took, so that rows of many hosts do not wait for it.
 _SEARCH_REST: Final = 5.0
 
@@ -54,7 +56,7 @@ def drain(lake: Lake) -> int:
         if is_part and is_last:
             break
         is_last = is_last or is_part
-        write_batch(lake, files, report)
+        _write_counting_deaths(lake, files, report)
         done += len(files)
     _search_if_due(lake, report.first_ns)
     return done
@@ -77,6 +79,32 @@ def _search_if_due(lake: Lake, first_ns: dict[str, int]) -> None:
     write_whole(note, json.dumps({"not_before": not_before, "first_ns": first_ns}).encode(), 0o640)
 
 
+def _write_counting_deaths(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
+    """Write the files. A writer that is killed leaves a count for each file that it was writing: the next one writes
+    these in smaller batches, and sets a file aside that killed a writer alone."""
+    note, deaths = queue.queue_dir(lake.root) / ".writing", Counter[str]()
+    with suppress(OSError, ValueError):
+        deaths.update(json.loads(note.read_bytes()))
+    for count, size in enumerate(_FILES_BY_DEATHS):
+        same = [file for file in files if deaths[file.path.name] == count]
+        for batch in (same[first : first + size] for first in range(0, len(same), size)):
+            names = Counter(file.path.name for file in batch)
+            write_whole(note, json.dumps(deaths + names).encode(), 0o640)
+            try:
+                write_batch(lake, batch, report)
+            except (Exception, SystemExit):  # the writer is alive
+                write_whole(note, json.dumps(deaths).encode(), 0o640)
+                raise
+            deaths = Counter({name: deaths[name] for name in deaths.keys() - names.keys()})
+    fatal = [file for file in files if deaths[file.path.name] >= len(_FILES_BY_DEATHS)]
+    why = "Writing the file crashed the lake's writer repeatedly."
+    outcomes = [
+        FileOutcome(str(f.path), f.path.name[:32], f.bytes, None, "quarantined", {}, "worker_lost", why) for f in fatal
+    ]
+    record(lake, _entries(lake.root, outcomes))
+    note.unlink(missing_ok=True)
+
+
 def write_batch(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
     """Read the files within limits and write their rows, in one commit of each table. Files that cannot be read any
     more are moved to `refused/`. Raises LakeError if the disk failed for some; these stay in the queue."""
@@ -92,7 +120,7 @@ def write_batch(lake: Lake, files: Sequence[Queued], report: IngestReport) -> No
     ingest_id = new_ingest_id()
     for (source, table), pieces in sorted(frames.items()):
         add_rows(lake, table, concat(pieces), source, ingest_id, report)
-    lake.record(_entries(lake.root, read), ingest_id if frames else None)
+    record(lake, _entries(lake.root, read), ingest_id if frames else None)
     for outcome in read:
         outcome.path.unlink(missing_ok=True)
     if unreadable:

@@ -30,6 +30,7 @@ from ioweather.core.logs import Progress, silent
 from ioweather.core.tables import TABLES, Complaints, concat
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS, now_ns, utc_day
 from ioweather.ingestion.derivations import SEARCHED, derive_from_mapped, derive_from_rows, search_new_rows
+from ioweather.ingestion.ledger import FileOutcome, record
 from ioweather.ingestion.mappings import check_select
 from ioweather.ingestion.reading import (
     Batch,
@@ -45,7 +46,6 @@ from ioweather.lake import layout
 from ioweather.lake.database import connection, literal
 from ioweather.lake.delta_tables import newest_files
 from ioweather.lake.lake import Lake, new_ingest_id
-from ioweather.lake.ledger import FileOutcome
 from ioweather.lake.limited import stop_workers
 from ioweather.lake.maintenance import forget_runs
 from ioweather.lake.workers import Processes, in_order, workers_of
@@ -127,7 +127,7 @@ def _write_piece(
         counts[table] = rows.rows
     digest = hashlib.sha256(json.dumps([where, *period_ns]).encode()).hexdigest()[:32]
     entry = FileOutcome(where, digest, 0, _PROMETHEUS, "ok", counts, message=f"up to {period_ns[1]}")
-    lake.record([entry], ingest_id if any(counts.values()) else None)
+    record(lake, [entry], ingest_id if any(counts.values()) else None)
     return counts
 
 
@@ -432,7 +432,7 @@ class _Writer:
         for (source, table), frame in sorted(joined.items()):
             add_rows(self._lake, table, frame, source, ingest_id, self._report)
         if self._entries:
-            self._lake.record(self._entries, ",".join(sorted(self._ingest_ids)) or None)
+            record(self._lake, self._entries, ",".join(sorted(self._ingest_ids)) or None)
             self._ingest_ids = set()
         self._frames, self._entries, self._cells, self._since = {}, [], 0, time.monotonic()
 

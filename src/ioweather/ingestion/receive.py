@@ -15,6 +15,7 @@ from typing import Any, Final
 from ioweather.core.errors import IoweatherError, LakeError, SourceError, UsageError
 from ioweather.core.units import GIB, KIB
 from ioweather.ingestion import queue
+from ioweather.ingestion.ledger import FileOutcome
 from ioweather.ingestion.reading import (
     UNREADABLE,
     Reading,
@@ -25,7 +26,6 @@ from ioweather.ingestion.reading import (
     read_file,
 )
 from ioweather.lake.lake import Lake
-from ioweather.lake.ledger import FileOutcome
 from ioweather.readers.segments import segment_host
 
 HOST: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import secrets
 import socket
@@ -11,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -84,36 +82,30 @@ def scan(
     with layout.lake_directory(root) as lake:
         lake.inside("scans", mode=0o750, keep=0o770, shared=True).close()
     key = hashlib.sha256(os.fsencode(plan.root)).hexdigest()[:16]
-    files = _Files(root / "scans" / key)
-    with layout.locked(files.lock) as lock:
+    file = root / "scans" / f"{key}.state"
+    with layout.locked(file.with_suffix(".lock")) as lock:
         if lock is None:
             raise UsageError("Another scan of this tree into this lake is running.", hint="Wait until it ends.")
-        state, about = _open_state(files, request, plan)
+        state, about = _open_state(file, request, plan)
         try:
-            return _scan_and_store(root, request, state, about, files, executor, progress)
+            report = _scan_and_store(root, request, state, about, executor, progress)
+            _remove_state(file)
+            return report
         finally:
             state.close()
 
 
-class _Files:
-    """Files of a scan of one root that stay between two runs."""
-
-    def __init__(self, stem: Path) -> None:
-        self.lock = stem.with_suffix(".lock")
-        self.state = stem.with_suffix(".state")
-        self.last = stem.with_suffix(".last")
-
-    def remove_state(self) -> None:
-        # The state last: while it is there, `resume` finds the rows that were written, and begins no second scan.
-        for file in (self.state.with_name(f"{self.state.name}-journal"), self.state):
-            file.unlink(missing_ok=True)
+def _remove_state(file: Path) -> None:
+    """Remove the state and its journal, in an order in which `resume` finds the rows that were written."""
+    for each in (file.with_name(f"{file.name}-journal"), file):
+        each.unlink(missing_ok=True)
 
 
-def _open_state(files: _Files, request: ScanRequest, plan: Plan) -> tuple[ScanState, dict[str, Any]]:
+def _open_state(file: Path, request: ScanRequest, plan: Plan) -> tuple[ScanState, dict[str, Any]]:
     """The state to resume, or a new one; and the id, start and options of the scan."""
     if request.restart:
-        files.remove_state()
-    state = ScanState(files.state)
+        _remove_state(file)
+    state = ScanState(file)
     about: dict[str, Any] | None = state.load_note("about") if state.usable else None
     if about and not request.resume:
         state.close()
@@ -134,11 +126,10 @@ def _scan_and_store(
     request: ScanRequest,
     state: ScanState,
     about: dict[str, Any],
-    files: _Files,
     executor: Executor | None,
     progress: Progress,
 ) -> ScanReport:
-    """Walk the tree from its state, then write rows and remove the state."""
+    """Walk the tree from its state, then write rows."""
     started = time.monotonic()
     resumed = state.usable
     plan = plan_scan(
@@ -148,10 +139,7 @@ def _scan_and_store(
         rate=request.rate,
     )
     tree = tree_facts(plan.root)
-    # The number of entries of the last scan; of a whole file system, its used inodes.
     expected = tree.used_inodes if plan.root == tree.mount else None
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        expected = int(json.loads(files.last.read_text(encoding="utf-8"))["entries"])
     processes = Processes(request.workers) if executor is None and request.workers > 1 else None
     hands = request.workers if executor is None else max(2, workers_of(executor))
     work = Scan(plan, state, executor or processes, hands, expected=expected, progress=progress)
@@ -177,8 +165,6 @@ def _scan_and_store(
     # Bins first and the scan last: a stored scan is complete.
     for table, frame in scan_frames(facts, tally, request.paths):
         added[table] += opened.append(table, frame, source=SOURCE, ingest_id=ingest_id, complaints=complaints)
-    files.last.write_text(json.dumps({"entries": tally.counts["entries"]}), encoding="utf-8")
-    files.remove_state()
     return ScanReport(facts, tally, lake, seconds, resumed, dict(added), complaints.refused_rows, str(complaints))
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import io
 import os
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather._version import __version__
 from ioweather.core.errors import UnsafePlace
 from ioweather.core.tables import TABLES
 from ioweather.lake import layout
@@ -24,6 +25,13 @@ Mark: TypeAlias = tuple[int | None, ...]
 # Of one place: the current record, and the one before a late file came, for a reader of that state.
 _MOST_RECORDS: Final = 2
 _SUFFIX: Final = ".npz"
+
+
+@cache
+def code_digest() -> str:
+    """Digest of this package's code: a development version changes without a new version number."""
+    files = (path for path in Path(__file__).parents[1].rglob("*.*") if path.suffix in {".py", ".toml", ".sql"})
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()[:16]
 
 
 def version_mark(root: Path, names: Collection[str] = TABLES) -> Mark:
@@ -81,4 +89,4 @@ def store_newest(root: Path, folders: Sequence[str], name: str, data: bytes, pat
 
 def _record_name(place: str, key: str) -> str:
     """Name of the file of an array record."""
-    return f"{place}.{key}-{__version__}{_SUFFIX}"
+    return f"{place}.{key}-{code_digest()}{_SUFFIX}"

@@ -25,7 +25,6 @@ from ioweather.lake import appends, grid, inventory, layout, object_store
 from ioweather.lake.database import connection, fetch_frame, literal, literals, quote
 from ioweather.lake.delta_tables import TableFiles, pin_tables
 from ioweather.lake.layout import require_undamaged
-from ioweather.lake.ledger import FileOutcome, ledger_rows
 from ioweather.lake.sandbox import SqlResult, run_user_sql
 
 if TYPE_CHECKING:
@@ -414,11 +413,6 @@ class Lake:
                 _LOG.warning("%s", found)
         where = layout.tables_dir(self.root)
         return appends.append(where, TABLES[table], rows, source=source, ingest_id=ingest_id or new_ingest_id())
-
-    def record(self, outcomes: Collection[FileOutcome], rows_ingest_ids: str | None = None) -> None:
-        """Write to the ledger, always after the rows. `rows_ingest_ids`: the ids of the rows of all these files."""
-        for source, rows in ledger_rows(outcomes, rows_ingest_ids):
-            self.append("ingests", rows, source=source)
 
     def snapshot(self) -> Snapshot:
         """All tables at their current versions."""

@@ -48,6 +48,8 @@ from ioweather.core.units import (
     now_ns,
     ns_to_datetime,
 )
+from ioweather.facts.slowdown import ROLLUP_COLUMNS, operation_series
+from ioweather.facts.system_grid import facility_zone, local_clock, steps_of
 from ioweather.lake import grid
 from ioweather.lake.lake import Snapshot
 from ioweather.planning.rolling_forecast import (
@@ -67,8 +69,6 @@ from ioweather.planning.rolling_forecast import (
     rolling_intervals,
 )
 from ioweather.stats.estimates import Intervals, surely
-from ioweather.stats.slowdown import ROLLUP_COLUMNS, operation_series
-from ioweather.stats.system_grid import facility_zone, local_clock, steps_of
 from ioweather.topics.source import DataSource
 
 

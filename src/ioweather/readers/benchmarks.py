@@ -1,6 +1,6 @@
 """Output of benchmarks as rows of `benchmarks` and of `events`: the sources `ior`, `mdtest` and `io500`.
 
-IOR gives the bandwidth of every iteration and the best of each operation, as text (2.10 to 4.x); mdtest the
+IOR gives the bandwidth of every iteration, as text (2.10 to 4.x); mdtest the
 rates of metadata operations, as text (1.9, 3.x, 4.x); IO500 its phases and its score, in result_summary.txt (or what it
 prints to the terminal) and in result.txt.
 """
@@ -204,9 +204,8 @@ _BANNER: Final = re.compile(r"IOR-(\d\S{0,99}): MPI Coordinated Test of Parallel
 # What launchers put before each line: 'stdout[0] ' (Blue Gene), '[1,0]<stdout>:' (Open MPI).
 _LAUNCHER: Final = re.compile(r"^(?:std(?:out|err)\[\d+\]:? ?|\[\d+,\d+\]<std(?:out|err)>: ?)")
 _PAIR: Final = re.compile(r"\s*([A-Za-z][A-Za-z \t]*)[:=](.*)")
-_TEST: Final = re.compile(r"^Test (\d{1,9}) started\s*:(.*)$")
+_TEST: Final = re.compile(r"^Test \d{1,9} started\s*:(.*)$")
 _COMMENCING: Final = re.compile(r"^Commencing (?:write|read) performance test[.:]?(.*)$")
-_MAX: Final = re.compile(r"^Max (Write|Read):\s+([\d.]+) MiB/sec")
 _ERROR: Final = re.compile(r"(?:ior ERROR|ERROR)\b:?\s*(.*)")
 _IOR_OPTIONS: Final = frozenset(
     (
@@ -214,20 +213,15 @@ _IOR_OPTIONS: Final = frozenset(
         *("test filename", "clients per node", "aggregate filesize"),
     )
 )
-# 'StdDev' occurs twice in a summary, so its columns go by place: four of bandwidth, then four of operations.
-_SUMMARY_COLUMNS: Final = names_of("max_mib min_mib mean_mib sd_mib max_ops min_ops mean_ops sd_ops")
 
 
 @dataclass
 class _IorTest:
-    """One test of a run. `iterations` lists its results as (access, iteration, result), `summaries` has the figures
-    over all iterations by access."""
+    """One test of a run. `iterations` lists its results as (access, iteration, result)."""
 
-    id: int = 0
     started_ns: int | None = None
     options: dict[str, str] = field(default_factory=dict)
     iterations: list[tuple[str, int, _Phase]] = field(default_factory=list)
-    summaries: dict[str, _Phase] = field(default_factory=dict)
 
     def add(self, access: str, iteration: int, figures: Sequence[object], start_ns: int | None = None) -> None:
         """Add a result; `figures` are MiB/s, operations per second and seconds as printed."""
@@ -262,20 +256,6 @@ class _IorRun:
             self.tests.append(_IorTest())
         return self.tests[-1]
 
-    def add_summary(self, test_id: object, access: str, figures: Mapping[str, object]) -> None:
-        """Add the figures over all iterations to the tests of this id."""
-        rates = {f"bytes_per_s_{name}": _scaled(figures.get(f"{name}_mib"), MIB) for name in ("min", "mean", "sd")}
-        summary = _Phase(
-            "",
-            access,
-            _scaled(figures.get("max_mib"), MIB),
-            _number(figures.get("max_ops")),
-            details=rates | {"seconds_mean": _number(figures.get("mean_seconds"))},
-        )
-        for test in self.tests:
-            if test.id == test_id:
-                test.summaries[access] = summary
-
 
 def _detect_ior(head: bytes, path: Path) -> float:
     return 0.9 if _BANNER.search(plain_head(head)) else 0.0
@@ -305,7 +285,7 @@ IOR = FileReader("ior", "IOR output (text of 2.10 to 4.x)", ("benchmarks", "even
 
 def _parse_ior(lines: Sequence[str], last: str | None, times: _LocalTimes) -> list[_IorRun]:
     """The runs in the text of IOR. Unknown lines are skipped: warnings of any rank may come between the others."""
-    runs, columns, summary_columns = list[_IorRun](), list[str](), list[str]()
+    runs, columns = list[_IorRun](), list[str]()
     commenced_ns: int | None = None
     date_follows = False
     if last is not None and re.match(r"(?:Run )?[Ff]inished\b", _LAUNCHER.sub("", last)):
@@ -315,12 +295,12 @@ def _parse_ior(lines: Sequence[str], last: str | None, times: _LocalTimes) -> li
         words = line.split()
         if match := _BANNER.search(line):
             runs.append(_IorRun(version=match[1]))
-            columns, summary_columns = [], []
+            columns = []
             continue
         if not runs:
             continue
         run = runs[-1]
-        is_row = words and words[0] in ("write", "read", "remove") and len(words) == len(summary_columns or columns)
+        is_row = words and words[0] in ("write", "read", "remove") and len(words) == len(columns)
         if date_follows:  # 2.x prints the date on a line of its own
             commenced_ns, date_follows = times.ns(line), False
         elif match := _COMMENCING.match(line):
@@ -328,29 +308,19 @@ def _parse_ior(lines: Sequence[str], last: str | None, times: _LocalTimes) -> li
             date_follows = commenced_ns is None
         elif line.startswith("access ") and "bw(MiB/s)" in words:
             columns = words
-        elif line.startswith("Operation ") and "Max(MiB)" in line:
-            summary_columns = words
-        elif is_row and summary_columns:
-            count = 8 if "Max(OPs)" in summary_columns else 4
-            by_name = dict(zip(summary_columns, words, strict=True))
-            figures = dict(zip(_SUMMARY_COLUMNS[:count], words[1:], strict=False))
-            run.add_summary(
-                _number(by_name.get("Test#", "0")), words[0], {**figures, "mean_seconds": by_name.get("Mean(s)")}
-            )
+        elif line.startswith("Operation "):  # the summary over all iterations
+            columns = []
         elif is_row and _number((row := dict(zip(columns, words, strict=True))).get("iter")) is not None:
             speeds = (row["bw(MiB/s)"], row.get("IOPS"), row.get("total(s)"))
             run.test.add(words[0], _integer(row["iter"]) or 0, speeds, commenced_ns)
             commenced_ns = None
         elif match := _TEST.match(line):
-            run.tests.append(_IorTest(int(match[1]), times.ns(match[2])))
-        elif match := _MAX.match(line):
-            if match[1].lower() not in run.test.summaries:
-                run.add_summary(run.test.id, match[1].lower(), {"max_mib": match[2]})
+            run.tests.append(_IorTest(times.ns(match[1])))
         elif match := _PAIR.match(line):
             key, value = match[1].strip().lower(), match[2].strip()
             if key == "testid":
                 columns = []
-                run.tests.append(_IorTest(_integer(value) or 0))
+                run.tests.append(_IorTest())
             elif key in ("began", "run began"):
                 run.began_ns = times.ns(value)
             elif key in ("finished", "run finished"):
@@ -388,9 +358,6 @@ def _ior_phases(prefix: str, run: _IorRun) -> Iterator[_Phase]:
             phase = replace(result, name=f"{ahead}{access}[{iteration}]", details=details | {"iteration": iteration})
             end_ns = None if start_ns is None else _end_of(start_ns, seconds)
             phases.append(replace(phase, duration_seconds=seconds, start_ns=start_ns, end_ns=end_ns, **same))
-        for access, summary in test.summaries.items():
-            name = f"{ahead}{access}[max]"
-            phases.append(replace(summary, name=name, details={**details, **summary.details}, **same))
     took = sum(phase.duration_seconds or 0 for phase in phases)
     whole = _Phase(
         name=f"{prefix}run",
@@ -400,7 +367,7 @@ def _ior_phases(prefix: str, run: _IorRun) -> Iterator[_Phase]:
         command=run.command,
         target=_ior_directory(run.tests[0].options) if run.tests else None,
         # Where an iteration has no time of its own, the run is on the time line.
-        marks_time=any(phase.start_ns is None for phase in phases if "[max]" not in phase.name),
+        marks_time=any(phase.start_ns is None for phase in phases),
     )
     return _with_times_of_run(whole, phases)
 

@@ -7,10 +7,9 @@ Time stamps are in the writer's locale, in ISO 8601, or in epoch seconds. `%x %X
 Other locales with slashes put the day first; the file itself tells, by a field above 12 or by the first change of
 date, which is one day in the right reading and a month in the wrong one.
 
-A log of /proc/diskstats (source `diskstats`) has one of three shapes: every line begins with its time
-(`1794726355242525983 254 0 vda ...`), each snapshot follows a line with its time (`date +%s.%N; cat /proc/diskstats`),
-or bare snapshots without any time. Fields are those of the kernel's Documentation/admin-guide/iostats.rst; counters run
-since boot, so rows are differences of two samples of one device.
+A log of /proc/diskstats (source `diskstats`) has one of two shapes: every line begins with its time
+(`1794726355242525983 254 0 vda ...`), or each snapshot follows a line with its time. Fields are those of the kernel's
+Documentation/admin-guide/iostats.rst; counters run since boot, so rows are differences of two samples of one device.
 
 collectl -P (source `collectl`) prints one line per sample, with columns named [DSK:sda]Reads, [DSK]ReadTot, [CPU]Idle%.
 It prints differences from the start, so its first line is a sample; the second line gives its length. Rates are per
@@ -25,7 +24,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
@@ -34,11 +33,13 @@ import numpy as np
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.diskstats import DISCARD_MS, FLUSHES, RESET, SECTOR_BYTES, amounts_between
+from ioweather.core.counters.growth import Target
 from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import TABLES, encode_text
 from ioweather.core.units import KIB, MIB, NS, names_of, parse_time_ns
 from ioweather.readers.reader_catalogue import FileReader
+from ioweather.readers.server_counters import SeriesRows
 from ioweather.readers.text_files import LocalClock, batches, plain_head, text_blocks, whole_lines
 
 _LOCAL = re.compile(
@@ -338,7 +339,6 @@ def series_rows(
     start_ns: Ints,
     interval_ns: Ints,
     values: Values,
-    quality: Ints | None = None,
 ) -> Frame:
     """Rows metric by metric, each in the order of the samples.
 
@@ -362,54 +362,24 @@ def series_rows(
         component=component[order],
         metric=Text(np.repeat(np.arange(len(picks), dtype=np.int32), [len(pick) for pick in picks]), tuple(values)),
         value=np.concatenate(numbers),
-        quality=np.zeros(len(order), np.int64) if quality is None else quality[order],
+        quality=0,
         rows=len(order),
     )
 
 
-# Metrics of 11 counters, and those that 15 and 17 counters add.
-_METRICS = names_of("""
-    read_ops write_ops read_bytes write_bytes read_busy_seconds write_busy_seconds read_await_seconds
-    write_await_seconds queue_length busy_ratio
-""")
-_DISCARD_METRICS = ("discard_ops", "discard_bytes")
-
-
-_Counters: TypeAlias = tuple[int, ...]
-_Sample: TypeAlias = tuple[str, int, _Counters]  # device, time and counters
-
-
-def _difference_frame(
-    samples: Sequence[_Sample], last: dict[str, tuple[int, tuple[int, ...]]], host: str
-) -> Frame | None:
-    """Rows of what each device did since its previous sample; updates `last`, the latest sample of each device."""
-    names, starts, ends, found = list[str](), list[int](), list[int](), list[tuple[dict[str, float], bool]]()
-    width = 0
-    for device, time_ns, after in samples:
-        before_ns, before = last.get(device, (time_ns, after))
-        # A clock that was set back leaves an interval of unknown length; another width is another kernel.
-        amounts = amounts_between(before, after, (time_ns - before_ns) / NS)
-        if amounts is not None:
-            names.append(device)
-            starts.append(before_ns)
-            ends.append(time_ns)
-            found.append(amounts)
-            width = len(after)
-        if device not in last or before_ns != time_ns:  # else the sample is there twice
-            last[device] = (time_ns, after)
-    if not found:
-        return None
-    metrics = (
-        *_METRICS,
-        *(_DISCARD_METRICS if width > DISCARD_MS else ()),
-        *(("flush_ops",) if width > FLUSHES else ()),
-        "await_seconds",
-    )
-    values: Values = {name: (np.array([amounts.get(name, np.nan) for amounts, _ in found]), None) for name in metrics}
-    quality = np.array([RESET * restarted for _, restarted in found], np.int64)
-    start_ns = np.array(starts, np.int64)
-    interval_ns = np.array(ends, np.int64) - start_ns
-    return series_rows("device", [host] * len(names), names, start_ns, interval_ns, values, quality)
+# Metrics in the order of their rows, with the number of counters that they need.
+_METRICS = {
+    **dict.fromkeys(
+        names_of("""
+            read_ops write_ops read_bytes write_bytes read_busy_seconds write_busy_seconds read_await_seconds
+            write_await_seconds queue_length busy_ratio await_seconds
+        """),
+        0,
+    ),
+    **dict.fromkeys(("discard_ops", "discard_bytes"), DISCARD_MS + 1),
+    "flush_ops": FLUSHES + 1,
+}
+_Sample: TypeAlias = tuple[str, int, tuple[int, ...]]  # device, time and counters
 
 
 # 11 counters until Linux 4.17, 15 with discards, 17 with flushes, maybe more to come; 4 for partitions before 2.6.25,
@@ -433,17 +403,25 @@ def _detect_diskstats(head: bytes, path: Path) -> float:
 
 def _read_diskstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     """What each device did between its samples."""
-    samples = _diskstats_samples(path, context)
-    last: dict[str, tuple[int, _Counters]] = {}
-    rows = 0
-    while batch := list(islice(samples, _BATCH_SAMPLES)):
-        frame = _difference_frame(batch, last, context.host or "localhost")
-        if frame is not None:
-            rows += frame.rows
-            yield "series", frame
+    last: dict[str, tuple[int, tuple[int, ...]]] = {}
+    rows, host = SeriesRows(), context.host or "localhost"
+    for device, time_ns, after in _diskstats_samples(path, context):
+        before_ns, before = last.get(device, (time_ns, after))
+        # A clock that was set back leaves an interval of unknown length; another width is another kernel.
+        grown = amounts_between(before, after, (time_ns - before_ns) / NS)
+        if grown is not None and not _NOT_STORAGE.fullmatch(device):
+            target, flag = Target(f"{host}:{device}", "device", device), RESET * grown[1]
+            for metric, least in _METRICS.items():
+                if len(after) >= least:
+                    value = grown[0].get(metric, np.nan)
+                    rows.add_value(target, before_ns, time_ns - before_ns, metric, value, flag)
+            yield from rows.full_frames()
+        if device not in last or before_ns != time_ns:  # else the sample is there twice
+            last[device] = (time_ns, after)
+    yield from rows.rest()
     if not last:
         raise SourceError(f"{path} has no line of /proc/diskstats.", kind="EmptyInput")
-    if rows == 0:
+    if not rows.made:
         raise SourceError(
             f"{path} has only one sample per device, but amounts need two.",
             hint="Write at least two snapshots to one file, in time order.",
@@ -459,10 +437,8 @@ def _is_time(text: str) -> bool:
 
 
 def _diskstats_samples(path: Path, context: ReadContext) -> Iterator[_Sample]:
-    """Each line of a snapshot, with its own time, that of the time line before the snapshot, or one counted from
-    --start."""
+    """Each line of a snapshot, with its own time, or that of the time line before the snapshot."""
     stated_ns: int | None = None
-    snapshot, in_snapshot = 0, set[str]()
     for number, line in whole_lines(path):
         where = f"{path}, line {number}"
         stamped = _STAMPED_LINE.match(line)
@@ -485,18 +461,11 @@ def _diskstats_samples(path: Path, context: ReadContext) -> Iterator[_Sample]:
             yield device, _moment_ns(stamped[1], where, context), values
         elif stated_ns is not None:
             yield device, stated_ns, values
-        elif context.start_ns is None or context.interval_ns is None:
-            raise SourceError(
-                f"{path} has no timestamps.",
-                hint="Use --start (time of the first snapshot) and --interval (time between snapshots).",
-                kind="UndatedInput",
-            )
         else:
-            if device in in_snapshot:
-                snapshot += 1
-                in_snapshot.clear()
-            in_snapshot.add(device)
-            yield device, context.start_ns + snapshot * context.interval_ns, values
+            raise SourceError(f"{path} has no timestamps.", hint=_DISKSTATS_HINT, kind="UndatedInput")
+
+
+_DISKSTATS_HINT = "Write a line with the time before each snapshot: date +%s.%N; cat /proc/diskstats"
 
 
 def _moment_ns(text: str, where: str, context: ReadContext) -> int:

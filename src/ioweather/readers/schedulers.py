@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -81,12 +80,11 @@ def _has_line(head: bytes, pattern: re.Pattern[str]) -> float:
 
 # PBS
 
-_LINE = re.compile(r"(\d{2}/\d{2}/\d{4} \d{2}:\d{2}:\d{2});([A-Za-z]{1,2});([^;]*);(.*)")
+_LINE = re.compile(r"\d{2}/\d{2}/\d{4} \d{2}:\d{2}:\d{2};([A-Za-z]{1,2});([^;]*);(.*)")
 _JOB = re.compile(r"([0-9]{1,18})(?:\[([0-9]{0,18})\])?(?:\.(.*))?")
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")
 # 'n404/2', 'c1/0*13' (thirteen CPUs), 'c2/0-7', 'c3/0-3,8': a host and its slots.
 _PBS_SLOTS = re.compile(r"([0-9]{1,9})(?:([*-])([0-9]{1,9}))?")
-_STAMP = "%m/%d/%Y %H:%M:%S"
 _NO_PROJECT = "_pbs_project_default"
 
 
@@ -101,21 +99,18 @@ PBS = FileReader(
 
 def _pbs_records(path: Path, context: ReadContext) -> Iterator[Job]:
     """Runs of jobs. A run without an end record is yielded as running at the end of the file, or before its damage."""
-    unfinished: dict[str, tuple[Job, str]] = {}  # with the stamp of its start
+    unfinished: dict[str, Job] = {}
     newest: dict[str, tuple[int | None, int]] = {}  # start and number of the newest run of a job
     try:
         for where, line in _accounting_lines(path):
             match = _LINE.match(line)
             if match is None:
                 raise CorruptInput(f"{where}: expected 'MM/DD/YYYY HH:MM:SS;KIND;JOB;...', found {line[:60]!r}.")
-            stamp, kind, identity, message = match.groups()
+            kind, identity, message = match.groups()
             if kind not in ("S", "E", "R"):
                 continue
             values = _pbs_values(message)
             if kind == "R" and "start" not in values:  # Torque says no more than that it was
-                if identity in unfinished:
-                    job, began = unfinished.pop(identity)
-                    yield {**job, "state": "REQUEUED", "end_ns": _pbs_end(job["start_ns"], began, stamp)}
                 continue
             job = _pbs_job(where, kind, identity, values, context.cluster)
             start, number = newest.get(identity, (job["start_ns"], 0))
@@ -127,24 +122,15 @@ def _pbs_records(path: Path, context: ReadContext) -> Iterator[Job]:
             newest[identity] = job["start_ns"], number
             job["restart"] = number or None  # the first run has no number: most jobs have no other
             if kind == "S":
-                unfinished[identity] = job, stamp
+                unfinished[identity] = job
             else:
-                if identity in unfinished and unfinished[identity][0]["start_ns"] == job["start_ns"]:
+                if identity in unfinished and unfinished[identity]["start_ns"] == job["start_ns"]:
                     del unfinished[identity]
                 yield job
     except SourceError:
-        yield from (job for job, _ in unfinished.values())
+        yield from unfinished.values()
         raise
-    yield from (job for job, _ in unfinished.values())
-
-
-def _pbs_end(start_ns: int | None, began: str, stopped: str) -> int | None:
-    """The end of a run whose duration is the difference of two stamps of one clock."""
-    try:
-        took = datetime.strptime(stopped, _STAMP) - datetime.strptime(began, _STAMP)
-    except ValueError:  # the 31st of June
-        return None
-    return None if start_ns is None else start_ns + max(0, round(took.total_seconds())) * NS
+    yield from unfinished.values()
 
 
 def _pbs_values(message: str) -> dict[str, str]:

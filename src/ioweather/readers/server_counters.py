@@ -7,8 +7,7 @@ Lustre gives `series` of what happened between snapshots and how full targets ar
 did, `components` of which server has which target. States (capacity, free space, clients) are stored once an hour, for
 the minute in which they were read. Unusable parts of a dump are counted, and reported at the end.
 
-The text of mountstats has no time. A line before each sample gives it (`date +%s`, or ISO with an offset); or --start
-gives that of the first, and the ages of the mounts the distance of the others.
+The text of mountstats has no time. A line before each sample gives it (`date +%s`, or ISO with an offset).
 
 `mmperfmon query` prints a legend that names the columns, then rows, in as many blocks as the screen is wide. A row is
 the mean over a bucket of what the sensor reported each time. A ratio needs no conversion; a counter is the amount in
@@ -40,13 +39,11 @@ from ioweather.readers.text_files import (
     LocalClock,
     all_of_a_kind,
     beginning,
-    files_of_a_kind,
     hosts_before,
     lines_of_host,
     numbered_lines,
     plain_head,
     shown_counts,
-    text_blocks,
     time_of_line,
     whole_lines,
 )
@@ -61,7 +58,7 @@ def series_frame(rows: Iterable[tuple[Any, ...]]) -> Frame:
     return SERIES.frame({name: list(column) for name, column in zip(_SERIES_COLUMNS, columns, strict=True)})
 
 
-class _SeriesRows:
+class SeriesRows:
     """Collects rows of `series` until a frame is worth making; `made` counts those of the frames."""
 
     def __init__(self) -> None:
@@ -75,8 +72,10 @@ class _SeriesRows:
         for metric, amount in sorted(grown.amounts.items()):
             self._rows.append((grown.start_ns, length, *grown.target, metric, in_base_unit(metric, amount), flag))
 
-    def add_value(self, target: Target, start_ns: int, interval_ns: int, metric: str, value: float) -> None:
-        self._rows.append((start_ns, interval_ns, *target, metric, value, 0))
+    def add_value(
+        self, target: Target, start_ns: int, interval_ns: int, metric: str, value: float, flag: int = 0
+    ) -> None:
+        self._rows.append((start_ns, interval_ns, *target, metric, value, flag))
 
     def full_frames(self) -> Iterator[tuple[str, Frame]]:
         """A frame of the rows so far, if they are enough."""
@@ -110,16 +109,12 @@ _LUSTRE_HINT = (
 Pieces: TypeAlias = Generator[tuple[str, Frame], None, str | None]
 
 
-def _is_dump(text: str) -> bool:
-    return _PARAMETER.search(text) is not None
-
-
 def _detect_lustre(head: bytes, path: Path) -> float:
-    """Output of `lctl get_param` (also through pdsh), a list of devices, a /proc tree, or a folder of them."""
+    """Output of `lctl get_param` (also through pdsh), a list of devices, a /proc tree, or a folder of trees."""
     if path.is_dir():
-        return 0.9 if _trees(path) or files_of_a_kind(path, _is_dump) else 0.0
+        return 0.9 if _trees(path) else 0.0
     text = plain_head(head)
-    if _is_dump(text):
+    if _PARAMETER.search(text):
         return 0.95
     if _OF_HOSTS.search(text):
         return 0.94
@@ -137,40 +132,22 @@ LUSTRE = FileReader(
 )
 
 
-def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> Iterator[Snapshot]:
-    """Snapshots of a dump, a /proc tree, or a folder of either, in the order of their times. `more_follows`: another
-    file continues this one, so its last parameter is whole."""
+def _snapshots(path: Path, host: str | None) -> Iterator[Snapshot]:
+    """Snapshots of a dump, a /proc tree, or a folder of trees, in the order of their times."""
     if not path.is_dir():
         if _DEVICE_LIST.search(beginning(path)):
             return iter([parse_device_list(_lustre_lines(path))])
         return (
             snapshot
-            for name in (() if _is_dump(beginning(path)) else hosts_before(path, _OF_HOSTS)) or ("",)
-            for snapshot in snapshots(
-                get_param_blocks(_lustre_lines(path, name), more_follows=more_follows), str(path), name or host
-            )
+            for name in (() if _PARAMETER.search(beginning(path)) else hosts_before(path, _OF_HOSTS)) or ("",)
+            for snapshot in snapshots(get_param_blocks(_lustre_lines(path, name)), str(path), name or host)
         )
-    if trees := _trees(path):
 
-        def latest_ns(found: Snapshot) -> int:
-            seconds = (int(second) for text in found.jobs.values() for second in _SECONDS.findall(text))
-            return found.latest_ns() or NS * max(seconds, default=0)
+    def latest_ns(found: Snapshot) -> int:
+        seconds = (int(second) for text in found.jobs.values() for second in _SECONDS.findall(text))
+        return found.latest_ns() or NS * max(seconds, default=0)
 
-        return iter(sorted((read_tree(tree, host) for tree in trees), key=latest_ns))
-
-    def last_second(dump: Path) -> tuple[int, str]:
-        """The last second in a dump and its name: the order of dumps."""
-        return max(
-            (int(second) for text in text_blocks(dump) for second in _SECONDS.findall(text)), default=0
-        ), dump.name
-
-    # Ordered without being read: each may list ten thousand jobs.
-    dumps = sorted(files_of_a_kind(path, _is_dump), key=last_second)
-    return (
-        snapshot
-        for dump in dumps
-        for snapshot in _snapshots(dump, host or _host_in_name(dump), more_follows=dump is not dumps[-1])
-    )
+    return iter(sorted((read_tree(tree, host) for tree in _trees(path)), key=latest_ns))
 
 
 def _trees(path: Path) -> list[Path]:
@@ -200,7 +177,7 @@ class _LustreRows:
 
     def __init__(self, path: Path, context: ReadContext) -> None:
         self.path, self.context = path, context
-        self.differ, self.rows = Differ(), _SeriesRows()
+        self.differ, self.rows = Differ(), SeriesRows()
         self.jobs: dict[Target, TargetJobs] = {}
         self.job_rows: list[dict[str, Any]] = []
         self.servers: dict[Target, tuple[int, str]] = {}
@@ -306,7 +283,7 @@ _MMPMON_HINT = "Record with: `echo fs_io_s | mmpmon -p -i /dev/stdin -r 0 -d 600
 
 def _read_mmpmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame], None, str | None]:
     """The growth between answers; returns a sentence on answers that are errors."""
-    rows, differ, refused = _SeriesRows(), Differ(), Counter[str]()
+    rows, differ, refused = SeriesRows(), Differ(), Counter[str]()
     answers = 0
     found = parse_mmpmon(line for _, line in whole_lines(path))
     while batch := list(islice(found, 1000)):
@@ -390,7 +367,7 @@ def _read_mmperfmon(path: Path, context: ReadContext) -> Generator[tuple[str, Fr
     if not steps:
         raise SourceError(f"{path} has fewer than two rows, but intervals need two.", kind="EmptyInput")
     bucket_ns = min(steps)
-    rows, left = _SeriesRows(), Counter[str]()
+    rows, left = SeriesRows(), Counter[str]()
     _add_ratios(columns, bucket_ns, rows)
     for column in columns:
         if column.metric not in _COUNTED:
@@ -455,7 +432,7 @@ def _read_columns(path: Path, context: ReadContext) -> list[_Column]:
     return legend
 
 
-def _add_ratios(columns: list[_Column], bucket_ns: int, rows: _SeriesRows) -> None:
+def _add_ratios(columns: list[_Column], bucket_ns: int, rows: SeriesRows) -> None:
     """Add rows of busy CPU time and used memory, as ratios, of each host that has both columns."""
     by_host: dict[str, dict[str, dict[int, float]]] = {}
     for column in columns:
@@ -476,24 +453,15 @@ _MOUNTSTATS_HINT = "Record with: `while sleep 60; do date +%s; cat /proc/self/mo
 
 def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     """The growth of the counters of each mount between samples of /proc/self/mountstats."""
-    rows, looks = _SeriesRows(), 0
+    rows, looks = SeriesRows(), 0
     last: dict[str, tuple[int, Mount]] = {}
-    first_ages: dict[str, int] = {}
-    for stated_ns, lines in _split_samples(path, context):
+    for moment, lines in _split_samples(path, context):
         # Where one mount covers another at the same path, the later is the one in use.
         mounts = {mount.path: mount for mount in parse_mountstats(lines, str(path))}
         looks += bool(mounts)
-        ages = {name: mount.age_seconds for name, mount in mounts.items() if mount.age_seconds is not None}
-        first_ages = first_ages or ages
-        # A mount that was mounted again is younger: the greatest difference is the right one.
-        elapsed = max((age - first_ages[name] for name, age in ages.items() if name in first_ages), default=None)
-        moment = stated_ns
-        if moment is None and context.start_ns is not None and elapsed is not None:
-            moment = context.start_ns + elapsed * NS
         if moment is None:
             if looks > 1:
-                hint = f"Use --start (time of the first sample). {_MOUNTSTATS_HINT}"
-                raise SourceError(f"{path} has samples without times.", hint=hint, kind="UndatedInput")
+                raise SourceError(f"{path} has samples without times.", hint=_MOUNTSTATS_HINT, kind="UndatedInput")
             continue
         for name, mount in mounts.items():
             if name in last and last[name][0] < moment:

@@ -2,7 +2,7 @@
 
 The JSON of both is read record by record: it has no end while iostat is running or after it was killed.
 
-The text of iostat is that of sysstat 9 to 12: with or without -t, -x, -d, -k, -m, -y, -p, --pretty, any order of
+The text of iostat is that of sysstat 9 to 12 with -t: with or without -x, -d, -k, -m, -y, -p, --pretty, any order of
 columns. A report gives the time of its end, so it covers the time since the report before it. The first one of a run
 is the average since boot, unless iostat ran with -y; it covers no interval and makes no rows. The interval of a
 report depends on it and the one before alone (for a first report under -y: the one after), so a log that grows yields
@@ -55,7 +55,6 @@ _NODENAME = re.compile(r'"nodename"\s*:\s*("(?:[^"\\]|\\.)*")')
 _BETWEEN = re.compile(r"[\s,]*")
 _DECODER = json.JSONDecoder()
 _Numbers: TypeAlias = tuple[str, tuple[str, ...], list[float]]
-_LONGEST_WORD = 4 << 10
 
 
 @dataclass(frozen=True)
@@ -85,33 +84,16 @@ def _read_records(path: Path) -> Iterator[_Record]:
             if text[begin : begin + 1] == "]":
                 position = begin + 1
                 break
-            body, behind = _decode_record(path, text, begin, line)
-            if body is None:
-                note_cut(f"{path} ends within the list of its records.")
+            try:
+                body, behind = _DECODER.raw_decode(text, begin)
+            except (RecursionError, ValueError):  # cut, damaged, nested without end, or a number of thousands of digits
+                body = None
+            if not isinstance(body, dict):
+                note_cut(f"{path}, line {line}: this record is incomplete or damaged; the rest was skipped.")
                 return
             yield _Record(line, host, text[position:begin], opens_run, body)
             line += text.count("\n", begin, behind)
             position, opens_run = behind, False
-
-
-def _decode_record(path: Path, text: str, begin: int, line: int) -> tuple[dict[str, Any] | None, int]:
-    """The record at `begin` and where it ends; None where the text ends inside it."""
-    wrong = begin
-    if begin == len(text):
-        return None, begin
-    if text[begin] == "{":
-        try:
-            return _DECODER.raw_decode(text, begin)
-        except json.JSONDecodeError as error:
-            # A cut record fails at its last word; a damaged one has more lines behind the failure.
-            rest = text[error.pos : error.pos + _LONGEST_WORD]
-            if len(rest) < _LONGEST_WORD and "\n" not in rest.strip():
-                return None, begin
-            wrong = error.pos
-        except (RecursionError, ValueError):  # nested without end; an integer of thousands of digits
-            pass
-    line += text.count("\n", begin, wrong)
-    raise CorruptInput(f"{path}, line {line}: {text[wrong : wrong + 40]!r} is not sysstat JSON.")
 
 
 def _read_numbers(path: Path, line: int, entry: object, name_key: str) -> _Numbers:
@@ -194,15 +176,8 @@ def _is_device_header(words: list[str]) -> bool:
 
 def _iostat_samples(path: Path, reports: Iterator[_Report], context: ReadContext) -> Iterator[DeviceSample]:
     """Samples of all reports that cover an interval."""
-    first = next(reports, None)
-    if first is None:
-        raise SourceError(f"{path} has no iostat report.", kind="EmptyInput")
-    reports = chain([first], reports)
-    if first.stamp is None:
-        dated = _date_by_count(path, reports, context)
-    else:
-        dated = _date_by_stamps(path, reports, StampReader(str(path), context.zone, day_first=find_day_first(path)))
-    for report, *span in dated:
+    stamps = StampReader(str(path), context.zone, day_first=find_day_first(path))
+    for report, *span in _with_intervals(path, reports, stamps):
         host = context.host or report.host
         if host is None:
             raise SourceError(f"{path} contains no host name: the first line of iostat is missing.", hint="Use --host.")
@@ -214,13 +189,16 @@ def _iostat_samples(path: Path, reports: Iterator[_Report], context: ReadContext
             yield DeviceSample("device", report.columns, host, device, span[0], span[1], numbers)
 
 
-def _date_by_stamps(path: Path, reports: Iterable[_Report], stamps: StampReader) -> Iterator[tuple[_Report, int, int]]:
+def _with_intervals(path: Path, reports: Iterable[_Report], stamps: StampReader) -> Iterator[tuple[_Report, int, int]]:
     """Each report with the start and the length of its interval."""
     previous_ns = 0
     waiting: _Report | None = None  # the first report under -y: the next one gives its length
     for report in reports:
+        if report.stamp is None and report.since_boot:
+            continue
         if report.stamp is None:
-            raise CorruptInput(f"{path}, line {report.line}: the report has no timestamp, but other reports have one.")
+            where = f"{path}, line {report.line}"
+            raise SourceError(f"{where}: the report has no timestamp.", hint="Run iostat with -t.", kind="UndatedInput")
         end_ns = stamps.read(report.stamp, report.line)
         interval_ns = end_ns - previous_ns
         # A negative or zero interval is the same second twice, or a clock set back: its length is unknown.
@@ -230,31 +208,6 @@ def _date_by_stamps(path: Path, reports: Iterable[_Report], stamps: StampReader)
             yield report, previous_ns, interval_ns
         waiting = report if report.opens_run and not report.since_boot else None
         previous_ns = end_ns
-
-
-def _date_by_count(path: Path, reports: Iterable[_Report], context: ReadContext) -> Iterator[tuple[_Report, int, int]]:
-    """Each report without a stamp with start and length: one interval after the other from --start."""
-    runs = count = 0
-    for report in reports:
-        if report.stamp is not None:
-            raise CorruptInput(f"{path}, line {report.line}: the report has a timestamp, but other reports have none.")
-        runs += report.opens_run
-        if report.opens_run and report.since_boot:
-            continue
-        if context.start_ns is None or context.interval_ns is None:
-            raise SourceError(
-                f"{path} has no timestamps (iostat ran without -t).",
-                hint="Use --start (start of the first interval) and --interval (length of an interval).",
-                kind="UndatedInput",
-            )
-        if runs > 1:
-            raise SourceError(
-                f"{path}, line {report.line}: a second iostat run without timestamps starts here.",
-                hint="Split the file before that run and use --start for each part.",
-                kind="UndatedInput",
-            )
-        yield report, context.start_ns + count * context.interval_ns, context.interval_ns
-        count += 1
 
 
 def _read_iostat_json(path: Path) -> Iterator[_Report]:

@@ -178,12 +178,14 @@ _INTREPID = replace(
 
 _ALL = (LAPTOP, _NOISY, _HIDDEN, _HARD, _CLUSTER, _INTREPID)
 PRESETS: dict[str, Preset] = {preset.name: preset for preset in _ALL}
+_REMOVED = {"cori-year": "cluster", "cluster-checkpoints": "cluster", "laptop-two-filesystems": "intrepid"}
 
 
 def preset_named(name: str) -> Preset:
     """Return a preset by name."""
     if name not in PRESETS:
-        raise UsageError(f"Preset {name!r} does not exist.", hint=f"Presets: {', '.join(PRESETS)}.")
+        hint = f"Use {_REMOVED[name]!r} instead." if name in _REMOVED else f"Presets: {', '.join(PRESETS)}."
+        raise UsageError(f"Preset {name!r} does not exist.", hint=hint)
     return PRESETS[name]
 
 

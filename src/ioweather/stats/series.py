@@ -14,7 +14,7 @@ correlation: corr(X[1:n-k], Y[1+k:n]) with means and standard deviations of exac
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -102,26 +102,25 @@ def correlation(sums: NDArray[Any]) -> Floats:
         return np.asarray(np.where(real, np.clip(r, -1.0, 1.0), np.nan), np.float64)
 
 
-def lagged_column_sums(x: Floats, y: Floats, lags: Iterable[int], first: int = 0) -> Floats:
+def lagged_column_sums(x: Sequence[Floats], y: Sequence[Floats], lags: Sequence[int], first: int = 0) -> Floats:
     """Return the six sums of the pairs (x[i, j], y[i + lag, j]) by lag and column j: (lags, 6, columns).
 
-    Pairs count whose second row is `first` or later, so that stretches which overlap by the largest lag add up. Sums
-    are of uncentred values: they lose about twice the digits of mean / sd, which for amounts is little.
+    Both sides are as `with_squares` returns them. Pairs count whose second row is `first` or later, so that stretches
+    which overlap by the largest lag add up. Sums are of uncentred values: they lose about twice the digits of mean /
+    sd, which for amounts is little.
     """
-    has_x, xs, xx = _with_squares(x)
-    has_y, ys, yy = (has_x, xs, xx) if y is x else _with_squares(y)
+    (has_x, xs, xx), (has_y, ys, yy) = x, y
     factors = ((has_x, has_y), (xs, has_y), (has_x, ys), (xx, has_y), (has_x, yy), (xs, ys))
-    chosen = list(lags)
-    out = np.zeros((len(chosen), 6, x.shape[1]))
-    for place, lag in enumerate(chosen):
+    out = np.zeros((len(lags), 6, xs.shape[1]))
+    for place, lag in enumerate(lags):
         start = max(first, lag)
-        if start < len(y):
-            earlier, later = slice(start - lag, len(x) - lag), slice(start, None)
+        if start < len(ys):
+            earlier, later = slice(start - lag, len(xs) - lag), slice(start, None)
             out[place] = [np.einsum("ij,ij->j", a[earlier], b[later]) for a, b in factors]
     return out
 
 
-def _with_squares(values: Floats) -> tuple[Floats, Floats, Floats]:
+def with_squares(values: Floats) -> tuple[Floats, Floats, Floats]:
     """Return 1 where a value is known, the values and their squares; 0 where it is missing."""
     there = ~np.isnan(values)
     filled = np.where(there, values, 0.0)

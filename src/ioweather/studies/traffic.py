@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ioweather.core.choices import TRAFFIC
-from ioweather.stats.system_grid import Steps, steps_of, without_impossible
+from ioweather.facts.system_grid import Steps, steps_of, without_impossible
 
 if TYPE_CHECKING:
     from ioweather.core.contracts import Params

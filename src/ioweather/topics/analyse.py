@@ -21,7 +21,7 @@ from ioweather.core.logs import Progress, silent
 from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
 from ioweather.core.papers.claim_tests import judge_claims
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, number_names, to_jsonable
-from ioweather.lake.caches import store_newest
+from ioweather.lake.caches import code_digest, store_newest
 from ioweather.lake.lake import Lake, Snapshot
 from ioweather.lake.workers import in_order
 from ioweather.topics.catalogue import STUDIES
@@ -223,7 +223,7 @@ def _sampled(snapshot: Snapshot) -> set[str]:
 
 def _cache_file(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Any:
     """Return the file of the cached result, named by a digest of all that it depends on."""
-    stable = replace(provenance, made_ns=0, lake="")
+    stable = replace(provenance, made_ns=0, lake="", software_version=code_digest())
     key = hashlib.sha256(json.dumps(to_jsonable(stable), sort_keys=True).encode()).hexdigest()[:24]
     return snapshot.root / "exhibits" / exhibit_id / f"{key}.json"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, cast
@@ -126,8 +126,8 @@ def _escape_latex(text: str, *, breaks: bool = False) -> str:
     return "".join(escaped)
 
 
-def to_csv_text(tables: Sequence[ResultTable], origin: str) -> str:
-    """Plain numbers, one table after the other, each under its own header; a program has no use for the origin."""
+def to_csv_text(tables: Sequence[ResultTable]) -> str:
+    """Plain numbers, one table after the other, each under its own header."""
     return "\n".join(
         csv_text([column.name for column in table.columns], table.rows, for_spreadsheets=True) for table in tables
     )
@@ -137,13 +137,7 @@ def _is_number(table: ResultTable, place: int) -> bool:
     return table.columns[place].unit != "text" and not any(isinstance(row[place], (str, bool)) for row in table.rows)
 
 
-FORMS: Final[Mapping[str, Callable[[Sequence[ResultTable], str], str]]] = {
-    ".tex": to_latex,
-    ".csv": to_csv_text,
-}
-
-
-ENDINGS = (".svg", ".png", ".pdf", ".html", ".json", *FORMS)
+ENDINGS = (".svg", ".png", ".pdf", ".html", ".json", ".tex", ".csv")
 
 
 def origin_of(lake: Lake, exhibit: Exhibit, period_ns: Period = ALL_TIME) -> str:
@@ -177,14 +171,14 @@ def write_exhibit(exhibit: Exhibit, out: Path, *, origin: str = "", column: Colu
         data = json.dumps(result_json(exhibit), indent=2).encode()
     elif ending == ".html":
         data = exhibit_html(exhibit).encode()
-    elif ending in FORMS:
+    elif ending in (".tex", ".csv"):
         tables = tables_of(exhibit)
         if not tables:
             raise UsageError(f"{exhibit.id} has no table.", hint="Write it as .svg, .png or .pdf.")
         paper = PAPERS.get(exhibit.id.partition(".")[0])
         after = f", after {paper.authors[0].split()[-1]} et al., {paper.year}, doi:{paper.doi}" if paper else ""
         titled = [replace(table, title=f"{table.title or exhibit.title}{after}") for table in tables]
-        text = to_latex(titled, origin, exhibit.id) if ending == ".tex" else FORMS[ending](tables, origin)
+        text = to_latex(titled, origin, exhibit.id) if ending == ".tex" else to_csv_text(tables)
         data = text.encode()
     else:
         if not exhibit.charts:

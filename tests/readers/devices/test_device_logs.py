@@ -19,8 +19,8 @@ from ioweather.readers.reader_catalogue import SOURCES
 NAMES = ("collectl", "diskstats", "iostat", "sadf")
 
 Read = Callable[..., dict[tuple[Any, ...], float | None]]
-UTC_CONTEXT = ReadContext(zone=ZoneInfo("UTC"), host="h", start_ns=0, interval_ns=10**9)
-CONTEXT = {"zone": "UTC", "host": "h", "start_ns": 0, "interval_ns": 10**9}
+UTC_CONTEXT = ReadContext(zone=ZoneInfo("UTC"), host="h")
+CONTEXT = {"zone": "UTC", "host": "h"}
 
 
 def _iostat_json() -> str:
@@ -44,7 +44,6 @@ def _iostat_plain() -> str:
 
 SMALL_FILES: dict[str, tuple[str, str]] = {
     "iostat text": ("iostat", _iostat_plain()),
-    "iostat undated": ("iostat", "Linux 6 (h) \t_x86_64_\n\n\n" + "Device tps kB_read/s\nsda 1.00 2.50\n\n\n" * 3),
     "iostat json": ("iostat", _iostat_json()),
     "sadf semicolons": (
         "sadf",
@@ -88,7 +87,11 @@ SMALL_FILES: dict[str, tuple[str, str]] = {
         ),
     ),
     "diskstats snapshots": (
-        "diskstats", "".join(f"   8 0 {d} {' '.join(['7' * i] * 11)}\n" for i in (1, 2, 3) for d in ("sda", "sdb")),
+        "diskstats",
+        "".join(
+            f"179472633{i}\n" + "".join(f"   8 0 {d} {' '.join(['7' * i] * 11)}\n" for d in ("sda", "sdb"))
+            for i in (1, 2, 3)
+        ),
     ),
 }  # fmt: skip
 

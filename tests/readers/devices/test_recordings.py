@@ -22,7 +22,7 @@ Pick = Callable[..., dict[int, float | None]]
 def test_recordings_of_others_by_hand(shared_data: Path, tmp_path: Path, read: Read, pick: Pick) -> None:
     _check_extended_text_by_hand(shared_data, read, pick)
     _check_amounts_that_iostat_prints_are_taken_as_they_are(shared_data, read, pick)
-    _check_sysstat_9_without_stamps(shared_data, tmp_path, read, pick)
+    _check_sysstat_9(shared_data, tmp_path, read, pick)
     _check_semicolons_by_hand(shared_data, read, pick)
     _check_tabs_equal_semicolons(shared_data, read)
     _check_json_agrees_within_its_digits(shared_data, read, pick)
@@ -64,26 +64,20 @@ def _check_amounts_that_iostat_prints_are_taken_as_they_are(shared_data: Path, r
     assert {key[5] for key in rows} == {"read_bytes", "write_bytes", "discard_bytes"}
 
 
-def _with_a_second_report(path: Path, folder: Path) -> Path:
-    """The lone report of the file is the average since boot; the same again is a sample."""
-    first, reports = path.read_text().split("\n", 1)
-    made = folder / path.name
-    made.write_text(f"{first}\n{reports.rstrip()}\n\n{reports.strip()}\n")
-    return made
-
-
-def _check_sysstat_9_without_stamps(shared_data: Path, tmp_path: Path, read: Read, pick: Pick) -> None:
+def _check_sysstat_9(shared_data: Path, tmp_path: Path, read: Read, pick: Pick) -> None:
+    """The lone report of the file is the average since boot; the same again, each after its time, is a sample."""
+    first, reports = (shared_data / "iostat/legacy_sysstat9_el6.txt").read_text().split("\n", 1)
+    path = tmp_path / "sysstat9.txt"
     with source_error("EmptyInput", match="average since boot"):
-        read("iostat", shared_data / "iostat/legacy_sysstat9_el6.txt", start_ns=7, interval_ns=60 * 10**9)
-    path = _with_a_second_report(shared_data / "iostat/legacy_sysstat9_el6.txt", tmp_path)
-    with source_error("UndatedInput", match=r"--start .* and --interval"):
-        read("iostat", path, zone="UTC")
-    rows = read("iostat", path, start_ns=7, interval_ns=60 * 10**9)
+        path.write_text(f"{first}\n2013-01-01T00:00:00Z\n{reports.strip()}\n")
+        read("iostat", path)
+    path.write_text(path.read_text() + f"\n2013-01-01T00:01:00Z\n{reports.strip()}\n")
+    rows = read("iostat", path)
     assert {key[2] for key in rows} == {"colin:sda", "colin:dm-0", "colin:dm-1", "colin:dm-2"}
-    assert pick(rows, metric="read_bytes", component="sda") == {7: pytest.approx(0.74 * 1024 * 60)}
-    assert pick(rows, metric="write_bytes", component="dm-1") == {7: pytest.approx(23.26 * 1024 * 60)}
-    assert pick(rows, metric="await_seconds", component="dm-0") == {7: pytest.approx(0.20901)}
-    assert pick(rows, metric="busy_ratio", component="sda") == {7: pytest.approx(0.0109)}
+    assert list(pick(rows, metric="read_bytes", component="sda").values()) == pytest.approx([0.74 * 1024 * 60])
+    assert list(pick(rows, metric="write_bytes", component="dm-1").values()) == pytest.approx([23.26 * 1024 * 60])
+    assert list(pick(rows, metric="await_seconds", component="dm-0").values()) == pytest.approx([0.20901])
+    assert list(pick(rows, metric="busy_ratio", component="sda").values()) == pytest.approx([0.0109])
     assert pick(rows, metric="read_await_seconds") == {}
 
 

@@ -15,8 +15,8 @@ from ioweather.core.counters.growth import Target
 from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.tables import Quality
 from ioweather.core.units import zone_named
+from ioweather.ingestion.ledger import FileOutcome
 from ioweather.ingestion.reading import Reading, read_file
-from ioweather.lake.ledger import FileOutcome
 from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.server_counters import MMPERFMON, MMPMON, MOUNTSTATS
 

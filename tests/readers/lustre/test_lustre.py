@@ -15,8 +15,8 @@ from ioweather.core.counters.growth import Target
 from ioweather.core.counters.lustre_text import TargetJobs, identity_of, parse_number, parse_stats
 from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.tables import Quality
+from ioweather.ingestion.ledger import FileOutcome
 from ioweather.ingestion.reading import Reading, read_file
-from ioweather.lake.ledger import FileOutcome
 from ioweather.readers.server_counters import LUSTRE
 
 NS = 10**9

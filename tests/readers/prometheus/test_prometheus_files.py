@@ -101,8 +101,6 @@ def test_undated_scrapes(tmp_path):
     path = write_scrapes(tmp_path / "a.prom", [1, 2], dated=False)
     with source_error("UndatedInput", match="several scrapes without times"):
         rows(path)
-    dated = rows(path, ReadContext(start_ns=T0 * NS, interval_ns=MINUTE_NS))
-    assert [r["value"] for r in dated if r["metric"] == "read_bytes"] == [1.0]
     one = write_scrapes(tmp_path / "b.prom", [1], dated=False)
     os.utime(one, (T0, T0))
     generator = PROMETHEUS.read(one, ReadContext())
@@ -260,8 +258,8 @@ def test_a_mapping_of_ones_own_comes_first():
         ({"colour": 1}, "colour"), ({"value": "x"}, "value"),
         ({"metric": "busy_ratio", "value": "rate"}, "is a state, not a rate"),
         ({"factor": 0}, "factor"), ({"system": ""}, "system"), ({"where": 3}, "where"),
-        ({"value": "state"}, "not a state"),
-        ({"component": {"match": "x"}}, "label"), ({"component": {"label": "a", "match": "("}}, "regular expression"),
+        ({"value": "state"}, "is an amount, not a state"),
+        ({"component": {"match": "x"}}, "label"), ({"component": {"label": "a", "match": "("}}, "unterminated"),
         ({"job": "{j}"}, "operation"), ({"job": "{j}", "operation": "x", "field": "y"}, "field"),
     ],
 )  # fmt: skip

@@ -84,22 +84,6 @@ def test_pbs_runs_of_one_job(tmp_path, lines, expected):
     assert shown(read(PBS, tmp_path, "".join(pbs_run(*line) for line in lines))) == expected
 
 
-def test_torque_says_only_that_a_job_was_rerun(tmp_path):
-    began, rerun = "03/01/2026 23:59:00", "03/02/2026 00:01:30"
-    text = (
-        pbs_run("S", 1100, stamp=began)
-        + f"{rerun};R;9.srv;queue=batch\n"
-        + pbs_run("S", 1300)
-        + pbs_run("E", 1300, 1400)
-    )
-    assert shown(read(PBS, tmp_path, text)) == [
-        (None, "REQUEUED", 1100, 1250), (1, "COMPLETED", 1300, 1400)
-    ]  # fmt: skip
-    assert shown(read(PBS, tmp_path, f"{rerun};R;9.srv;queue=batch\n" + pbs_run("S", 1300))) == [
-        (None, "RUNNING", 1300, 0)
-    ]
-
-
 def test_pbs(tmp_path):
     started = PBS_TEXT.replace(";E;", ";S;").replace(" end=1772359240 Exit_status=0", "").replace("71[4]", "72")
     queued = "03/01/2026 10:00:00;Q;71[4].srv.example.org;queue=q\n03/01/2026 10:00:00;L;license;floating hour:1\n"

@@ -48,6 +48,43 @@ def test_a_planted_change_of_the_mix_is_found() -> None:
     assert found.after == pytest.approx(0.5, abs=0.03)
 
 
+def shapes(planted: str, *, keeps: float = 0.0, seeds: range = range(8)) -> list[str]:
+    """What `single_change` says of noise with autocorrelation `keeps` and a step of 3 sd somewhere in the middle, a
+    drift by 4 sd, or nothing."""
+    found, days = [], 63
+    for seed in seeds:
+        rng = np.random.default_rng([39, seed])
+        noise = rng.standard_normal(days)
+        for day in range(1, days):
+            noise[day] = keeps * noise[day - 1] + np.sqrt(1 - keeps**2) * noise[day]
+        step = 3.0 * (np.arange(days) >= rng.integers(16, 47))
+        change = {"none": 0.0, "step": step, "drift": np.linspace(0, 4, days)}[planted]
+        made = single_change(noise + change, min_side=7, replicates=199)
+        assert made is not None
+        found.append(made.shape if made.p_value < 0.05 else "none")
+    return found
+
+
+@pytest.mark.parametrize(("planted", "wrong"), [("step", "drift"), ("drift", "step")])
+def test_a_drift_is_not_called_a_step(planted: str, wrong: str) -> None:
+    found = shapes(planted)
+    assert found.count(planted) >= 5
+    assert wrong not in found
+
+
+def test_noise_alone_is_no_change() -> None:
+    assert shapes("none", keeps=0.5, seeds=range(20)).count("none") >= 17
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keeps", [0.0, 0.5])
+@pytest.mark.parametrize(("planted", "wrong"), [("step", "drift"), ("drift", "step")])
+def test_shapes_are_rarely_confused(planted: str, wrong: str, keeps: float) -> None:
+    found = shapes(planted, keeps=keeps, seeds=range(100, 160))
+    assert found.count(wrong) <= 6
+    assert found.count(planted) >= (15 if keeps else 40)
+
+
 LEVEL = 0.9
 
 

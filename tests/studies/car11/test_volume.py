@@ -80,6 +80,15 @@ def test_the_project_that_stopped_is_named() -> None:
     assert sum("EarthScience tapered off" in f.text for f in volume.findings) == 2
 
 
+def test_a_drift_of_the_mix_names_no_day_and_no_project() -> None:
+    read, write = planted(change=1.0)
+    made = run("daily_volume", data_of(traffic(read * np.geomspace(4.0, 1.0, len(read)), write)))["car11.volume"]
+    (finding,) = [f for f in made.findings if f.name == "change_of_mix"]
+    assert finding.text.startswith("The read share drifted from ")
+    assert made.charts[0].references == ()
+    assert value(made, "drift_explained_ratio").value > value(made, "change_explained_ratio").value
+
+
 def test_days_are_local_days() -> None:
     read, write = np.full(2880, 60.0), np.full(2880, 60.0)
     made = run("daily_volume", data_of(traffic(read, write)), Facility(zone="America/Los_Angeles"))

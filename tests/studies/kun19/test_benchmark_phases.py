@@ -9,7 +9,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.tables import RESPONSES, concat, encode_text
 from ioweather.core.units import HOUR_NS, NS
-from ioweather.stats.slowdown import roll_up
+from ioweather.facts.slowdown import roll_up
 from ioweather.studies.kun19.probing import BENCHMARK_PHASES as STUDY
 from planted_source import PlantedSource, run_study
 

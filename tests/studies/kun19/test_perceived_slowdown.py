@@ -8,7 +8,7 @@ import pytest
 from ioweather.core.facility import Facility, _FileSystem
 from ioweather.core.tables import RESPONSES, concat, encode_text
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
-from ioweather.stats.slowdown import roll_up
+from ioweather.facts.slowdown import roll_up
 from ioweather.studies.kun19.perceived_slowdown import STUDY, TWO_LENGTHS
 from judging import stands
 from planted_source import PlantedSource, run_study

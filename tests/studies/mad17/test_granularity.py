@@ -33,6 +33,27 @@ def test_the_association_weakens(exhibits):
     assert all(row["low"] <= row["value"] <= row["high"] and row["n"] >= 8 for row in rows)
 
 
+def _sampling(memory: float, contention: float = 1.0):
+    data = planted_association(days=20, seed=3, memory=memory, contention=contention)
+    found = made("association_granularity", data)["mad17.fig10"]
+    text = next(finding.text for finding in found.findings if finding.name == "sampling_interval")
+    return {estimate.name: estimate for estimate in found.estimates}, text
+
+
+def test_a_load_of_hours_needs_no_fine_samples_and_one_of_minutes_does():
+    slow, text = _sampling(0.985)
+    fast, _ = _sampling(0.5)
+    assert slow["sampling_interval"].value == 1200
+    assert text.startswith("Sample every 20 min: 60 s explains ")
+    assert fast["sampling_interval"].value < 1200
+    gain = slow["explained_gain_ratio"]
+    assert gain.low <= gain.value <= gain.high < 0.05
+
+
+def test_no_interval_is_recommended_where_the_load_explains_nothing():
+    assert "sampling_interval" not in _sampling(0.985, contention=0.0)[0]
+
+
 @pytest.mark.slow
 def test_without_contention_nothing_falls_beyond_what_steps_make():
     """D_D and PsiD share their steps: every coefficient falls with coarser ones, and none says so of contention."""

@@ -10,8 +10,8 @@ import pytest
 from ioweather.core.frames import Matrix
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS
+from ioweather.facts.system_grid import Steps
 from ioweather.stats.series import window_sums
-from ioweather.stats.system_grid import Steps
 from ioweather.studies.pat19.climate import metadata_exhibits, server_exhibits
 from ioweather.studies.pat19.matrices import reduce_servers
 from judging import stands

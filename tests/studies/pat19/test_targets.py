@@ -123,3 +123,17 @@ def test_of_few_targets_the_same_shares_stand_beside_the_paper(estimate_of: Any)
     assert len(beside) == 15
     assert beside["clusters_read[>=10]"].name == "clusters_read[>=10]"
     assert beside["clusters_read[>=100]"].name == "clusters_read[100 of 248]"
+
+
+def test_the_chance_level_takes_away_what_targets_do_together(estimate_of: Any) -> None:
+    """Pairs of targets that move the same amounts in the same steps; alone they would meet by chance only."""
+    rng = np.random.default_rng(5)
+    pairs = np.repeat(np.exp(2 * rng.standard_normal((4000, 8))), 2, axis=1)
+    names = tuple(f"OST{i:04x}" for i in range(16))
+    covered = np.broadcast_to(np.float32(1), pairs.shape)
+    matrices = {m: Matrix(m, 0, MINUTE_NS, names, 1e9 * pairs, covered) for m in ("read_bytes", "write_bytes")}
+    data = PlantedSource({}, matrices, (0, 4000 * MINUTE_NS), MINUTE_NS)
+    params = {"filesystem": "s", "component_kind": "ost"}
+    made = {e.id: e for e in run_study(STUDIES["climate"], data, Facility(), params)}
+    assert estimate_of(made["pat19.fig11"], "mean_read").value > 2
+    assert estimate_of(made["pat19.fig11"], "chance_mean_read").value < 1.25

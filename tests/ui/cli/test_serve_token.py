@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from ioweather.lake.tokens import find_token
 from ioweather.ui.cli.main import run
+from ioweather.ui.web.tokens import find_token
 
 
 def test_create_list_revoke(tmp_path, capsys):

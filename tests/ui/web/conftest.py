@@ -8,8 +8,8 @@ from small_facility import make_small_lake
 
 from fault_scenarios import wait_until_written
 from ioweather.lake.lake import open_lake
-from ioweather.lake.tokens import create_token
 from ioweather.ui.web.app import LOOPBACK, bind, create_app, running
+from ioweather.ui.web.tokens import create_token
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ from fastapi.testclient import TestClient
 from ioweather.core.facility import parse_visibility
 from ioweather.core.units import format_time_ns
 from ioweather.facts.runs import program_of
-from ioweather.lake.tokens import create_token
 from ioweather.ui.web.app import LOOPBACK, create_app
+from ioweather.ui.web.tokens import create_token
 
 API = "/api/v1"
 OWN = parse_visibility({"mode": "own", "operators": ["anna"]})

@@ -7,8 +7,8 @@ import urllib.error
 import urllib.request
 
 from ioweather.lake.lake import open_lake
-from ioweather.lake.tokens import create_token
 from ioweather.ui.web.app import bind, create_app, running
+from ioweather.ui.web.tokens import create_token
 from pushed_segments import START_NS, operations_in, post, segment
 
 PAGES = ("/", "/fragments/weather", "/fragments/now", "/fragments/runs", "/api/v1/lake", "/api/v1/jobs", "/healthz")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from fastapi.testclient import TestClient
 
-from ioweather.lake.tokens import create_token, find_token, list_tokens, revoke_token
 from ioweather.ui.cli.main import run as command
 from ioweather.ui.web.app import bind, create_app, running
+from ioweather.ui.web.tokens import create_token, find_token, list_tokens, revoke_token
 from planted_why import ASKED, make_why_lake
 
 FACILITY = """

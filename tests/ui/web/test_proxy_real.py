@@ -18,8 +18,8 @@ import pytest
 
 from fault_scenarios import wait_until_written
 from ioweather.core.facility import parse_visibility
-from ioweather.lake.tokens import create_token, tokens_file
 from ioweather.ui.web.app import LOOPBACK, bind, create_app, running
+from ioweather.ui.web.tokens import create_token, tokens_file
 
 pytestmark = pytest.mark.real
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "dashboard.md"

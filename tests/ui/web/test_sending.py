@@ -18,9 +18,9 @@ from ioweather.agent.spool import Spool, row_line
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.ingestion.queue import waiting
 from ioweather.lake.lake import open_lake
-from ioweather.lake.tokens import create_token, revoke_token
 from ioweather.ui.web import pushes as receive
 from ioweather.ui.web.app import bind, create_app, running
+from ioweather.ui.web.tokens import create_token, revoke_token
 from shipments import finish_queue, outcome
 
 BINARY = {"content-type": "application/octet-stream"}

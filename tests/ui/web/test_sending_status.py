@@ -28,10 +28,10 @@ from ioweather.agent.status import (
     status_bytes,
 )
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, now_ns
-from ioweather.lake.tokens import revoke_token
 from ioweather.ui.doctor import examine
 from ioweather.ui.web import pushes as receive
 from ioweather.ui.web.app import create_app
+from ioweather.ui.web.tokens import revoke_token
 from shipments import outcome
 
 BINARY = {"content-type": "application/octet-stream"}

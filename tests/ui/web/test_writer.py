@@ -16,8 +16,8 @@ import pytest
 
 from ioweather.core.units import NS
 from ioweather.ingestion.queue import waiting
-from ioweather.lake.tokens import create_token
 from ioweather.ui.web.app import bind, create_app, running
+from ioweather.ui.web.tokens import create_token
 from pushed_segments import START_NS, operations_in, post, segment
 from shipments import finish_queue
 

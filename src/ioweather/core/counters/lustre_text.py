@@ -120,19 +120,18 @@ def parse_number(text: str, where: str) -> int:
     return number
 
 
-def get_param_blocks(lines: Iterable[str | None], *, more_follows: bool = False) -> Iterator[tuple[str, str]]:
+def get_param_blocks(lines: Iterable[str | None]) -> Iterator[tuple[str, str]]:
     """(parameter, its text) of `lctl get_param` output: `name=value`, or `name=` and lines that follow.
 
     Lines before the first parameter (a prompt, a date) are left out. None says that the text was cut off there: the
     parameter it belongs to is left out, for counters that are not shown would look as if they had been cleared. Of a
-    list of jobs, all entries but the last are whole: they are kept, unless another text follows, to which those that
-    are not shown would have begun again.
+    list of jobs, all entries but the last are whole: they are kept.
     """
     name: str | None = None
     body: list[str] = []
     for line in lines:
         if line is None:
-            if name is not None and name.endswith(".job_stats") and not more_follows:
+            if name is not None and name.endswith(".job_stats"):
                 yield name, ("\n" + "\n".join(body)).rpartition(ENTRY)[0]
             return
         match = _PARAMETER.fullmatch(line) if line[:1].isalpha() else None

@@ -47,7 +47,7 @@ INTERFACES: Final = names_of("HDF5 PnetCDF MPI-IO POSIX STDIO")
 # How the processes of a job use a file.
 STRATEGIES: Final = ("unique", "partially_shared", "shared")
 _NUMBERS = re.compile(r"([0-9]{1,9}(,[0-9]{1,9})*)?")
-# Packed as pairs of characters, or as version 1 wrote it (bin:count bin:count); see `stats.slowdown`.
+# Packed as pairs of characters, or as version 1 wrote it (bin:count bin:count); see `facts.slowdown`.
 _HISTOGRAM = re.compile("(~([!-\U0010ffff]{2})*|-?[0-9]{1,4}:[0-9]{1,15}( -?[0-9]{1,4}:[0-9]{1,15})*)?")
 _MOST_BINS: Final = 4000  # from a nanosecond to more than a hundred years
 _EVENT_KEYS: Final = {
@@ -164,7 +164,7 @@ METRICS: Final[dict[str, _Metric]] = {
 
 
 @dataclass(frozen=True)
-class Range:
+class _Range:
     """The numbers from `least` to `most`, both included; for times, to `ahead_ns` after now. `label` is for docs."""
 
     least: float
@@ -177,34 +177,34 @@ class Range:
 
 
 # For identities, which anonymous logs replace by hashes, and for times of files, which their owner may set.
-ANY: Final = Range(-_INT64_MOST - 1, _INT64_MOST, "any")
-_NOT_NEGATIVE: Final = Range(0, _INT64_MOST, "0 or more")
-_SAMPLE: Final = Range(0.0, float("inf"), "by metric, see below")
+_ANY: Final = _Range(-_INT64_MOST - 1, _INT64_MOST, "any")
+_NOT_NEGATIVE: Final = _Range(0, _INT64_MOST, "0 or more")
+_SAMPLE: Final = _Range(0.0, float("inf"), "by metric, see below")
 # 1 EiB is more than the largest file system holds (Orion of Frontier: 0.7 EB in 2023); a run that moved as much at its
 # 10 TB/s would take a day and a half. As many operations, a billion a second, would take 36 years.
-_AMOUNT: Final = Range(0, 1 << 60, "0 to 2^60")
+_AMOUNT: Final = _Range(0, 1 << 60, "0 to 2^60")
 
 # What a number may be (its range), what a text may be (a closed list), or whether a text can be parsed, by the name
 # that tables.toml gives in brackets.
-RULES: Final[Mapping[str, Range | frozenset[str] | Callable[[str], bool]]] = {
-    "any": ANY,
+RULES: Final[Mapping[str, _Range | frozenset[str] | Callable[[str], bool]]] = {
+    "any": _ANY,
     "not_negative": _NOT_NEGATIVE,
     # Maintenance is announced, and hardware is written off, years ahead.
-    "planned_time": Range(0, _INT64_MOST, "1970 to ten years ahead", 10 * _YEAR_NS),
+    "planned_time": _Range(0, _INT64_MOST, "1970 to ten years ahead", 10 * _YEAR_NS),
     # A sparse file may end anywhere below 2^63, and so may a write to it.
     "file_size": _NOT_NEGATIVE,
     # The largest machines have ten million cores (Sunway TaihuLight: 10.6 million).
-    "processes": Range(1, 10**8, "1 to 10^8"),
-    "parts": Range(0, 10**8, "0 to 10^8"),
-    "rank": Range(-1, 10**8, "-1 to 10^8"),
+    "processes": _Range(1, 10**8, "1 to 10^8"),
+    "parts": _Range(0, 10**8, "0 to 10^8"),
+    "rank": _Range(-1, 10**8, "-1 to 10^8"),
     # What a benchmark measures of a file system; the best of the IO500 are at 3e13 bytes/s and 1e9 operations/s.
-    "benchmark_bytes_per_s": Range(0.0, 1e16, "0 to 10^16"),
-    "benchmark_ops_per_s": Range(0.0, 1e13, "0 to 10^13"),
+    "benchmark_bytes_per_s": _Range(0.0, 1e16, "0 to 10^16"),
+    "benchmark_ops_per_s": _Range(0.0, 1e13, "0 to 10^13"),
     # How many times as much as usual.
-    "factor": Range(0.0, 1e15, "0 to 10^15"),
+    "factor": _Range(0.0, 1e15, "0 to 10^15"),
     # Linux numbers errors to 4095.
-    "errno": Range(0, 4095, "0 to 4095"),
-    "flags": Range(0, (1 << 15) - 1, "0 to 32767"),
+    "errno": _Range(0, 4095, "0 to 4095"),
+    "flags": _Range(0, (1 << 15) - 1, "0 to 32767"),
     "sample": _SAMPLE,
     "component_kinds": frozenset(COMPONENT_KINDS),
     "verdict_kinds": frozenset(VERDICT_KINDS),
@@ -228,22 +228,22 @@ RULES: Final[Mapping[str, Range | frozenset[str] | Callable[[str], bool]]] = {
 # Without a rule, the name of a number says its range: all of it, or the longest ending that fits.
 _BY_NAME: Final = {
     # Counters looked at once a year are the rarest. Beyond, the clock was not set at one of the two looks.
-    "interval_ns": Range(1, 366 * DAY_NS, "1 ns to 366 days"),
+    "interval_ns": _Range(1, 366 * DAY_NS, "1 ns to 366 days"),
     # A time of this century and a length of a hundred years add up within int64.
-    "duration_ns": Range(0, 100 * _YEAR_NS, "0 to 100 years"),
+    "duration_ns": _Range(0, 100 * _YEAR_NS, "0 to 100 years"),
     "count": _AMOUNT,
 }
 _BY_UNIT: Final = {
     # Caches of the nodes together: a hundred thousand nodes at 10 TB/s each.
-    "_bytes_per_s": Range(0.0, 1e18, "0 to 10^18"),
-    "_per_process": Range(0.0, float(1 << 60), "0 to 2^60"),
+    "_bytes_per_s": _Range(0.0, 1e18, "0 to 10^18"),
+    "_per_process": _Range(0.0, float(1 << 60), "0 to 2^60"),
     # Times of all processes together: a hundred million of them for three years.
-    "_seconds": Range(0.0, 1e16, "0 to 10^16"),
-    "_ratio": Range(0.0, 1.0, "0 to 1"),
+    "_seconds": _Range(0.0, 1e16, "0 to 10^16"),
+    "_ratio": _Range(0.0, 1.0, "0 to 1"),
     "_bytes": _AMOUNT,
     "_count": _AMOUNT,
     # Clocks of hosts differ, and a zone that was guessed wrong shifts by at most 14 hours: a day covers both.
-    "_ns": Range(0, _INT64_MOST, "1970 to tomorrow", DAY_NS),
+    "_ns": _Range(0, _INT64_MOST, "1970 to tomorrow", DAY_NS),
 }
 
 
@@ -256,7 +256,7 @@ class ColumnSpec:
     type: ColumnType
     doc: str
     nullable: bool = False
-    range: Range | None = None
+    range: _Range | None = None
     choices: frozenset[str] | None = None
     reads: Callable[[str], bool] | None = None
     else_null: bool = False
@@ -281,7 +281,7 @@ def _parse_columns(text: str) -> tuple[ColumnSpec, ...]:
                 _TYPES[match[1]],
                 doc,
                 nullable=bool(match[2]),
-                range=rule if isinstance(rule, Range) else None,
+                range=rule if isinstance(rule, _Range) else None,
                 choices=rule if isinstance(rule, frozenset) else None,
                 reads=rule if callable(rule) else None,
                 else_null=match[2] == "!",

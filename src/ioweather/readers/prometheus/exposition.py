@@ -123,8 +123,8 @@ def _detect_prometheus(head: bytes, path: Path) -> float:
 
 
 def _read_prometheus(path: Path, context: ReadContext) -> Pieces:
-    """Rows of one scrape or many. The time of a sample is its own, that of a time line before it, that of --start and
-    --interval, or for a single scrape the modification time of the file."""
+    """Rows of one scrape or many. The time of a sample is its own, or that of a time line before it. For a single
+    scrape it may be that of --start, or the modification time of the file."""
     rows = SampleRows(path, context, _HINT)
     files = [path]
     if path.is_dir():
@@ -141,19 +141,11 @@ def _read_prometheus(path: Path, context: ReadContext) -> Pieces:
             scrapes = max(scrapes, before + 1)
             moment = item.time_ns
             if moment is None:
-                if item.key in seen and stated_ns is None:  # the same series again, undated: the next scrape
-                    if context.interval_ns is None or context.start_ns is None:
-                        raise SourceError(
-                            f"{file} has several scrapes without times.",
-                            hint=f"Use --start and --interval. {_HINT}",
-                            kind="UndatedInput",
-                        )
-                    seen, scrapes = set(), scrapes + 1
+                if item.key in seen and stated_ns is None:
+                    raise SourceError(f"{file} has several scrapes without times.", hint=_HINT, kind="UndatedInput")
                 seen.add(item.key)
-                moment = stated_ns
-                if moment is None and context.start_ns is not None:
-                    moment = context.start_ns + (scrapes - 1) * (context.interval_ns or 0)
-                elif moment is None:
+                moment = stated_ns if stated_ns is not None or len(files) > 1 else context.start_ns
+                if moment is None:
                     moment = file.stat().st_mtime_ns
                     rows.notes = ["time: modification time of the file (change it with --start)"]
             rows.add(item.key, item.name, item.labels, moment, item.value)

@@ -20,9 +20,8 @@ Without it, a metric that adds up is a counter and any other a state. A state of
 busy_ratio of a counter of seconds.
 
 Samples become rows: counters become what they grew by, states stay as they are. A counter that fell was restarted: it
-has grown by at least what it shows, and the row says so (RESET). The first value of a counter is no growth, and
-neither is the first after a gap of ten times its usual interval, because the clock may have been set. Entries of jobs
-differ: a server makes one, at zero, when a job begins. A state is stored for the minute in which it was read; how
+has grown by at least what it shows, and the row says so (RESET). The first value of a counter is no growth. Entries of
+jobs differ: a server makes one, at zero, when a job begins. A state is stored for the minute in which it was read; how
 full a target is, once an hour.
 """
 
@@ -166,68 +165,61 @@ def _name_of_host(labels: Labels) -> Mapped | None:
     return Mapped(Target(host, "host", host), name, None, 1.0, "name", (host,))
 
 
-def _require(holds: object, message: str, hint: str = "") -> None:
-    """Raise UsageError unless it holds."""
-    if not holds:
-        raise UsageError(message, hint=hint)
-
-
-def _refuse_unknown(given: Iterable[str], known: Iterable[str], where: str) -> None:
-    """Raise UsageError for keys that do not exist."""
-    unknown = sorted(set(given) - set(known))
-    _require(not unknown, f"{where}: unknown key {', '.join(unknown)}.", f"Keys: {', '.join(sorted(known))}.")
-
-
 def read_mapping(document: Mapping[str, Any], where: str) -> list[_Rule]:
     """The rules of one mapping file; a mistake in it is a UsageError that says where."""
-    _refuse_unknown(document, ("title", "defaults", "metric"), where)
-    entries, defaults = document.get("metric"), document.get("defaults", {})
-    is_listed = isinstance(entries, list) and entries and all(isinstance(entry, Mapping) for entry in entries)
-    _require(is_listed, f"{where} has no [[metric]].", "See docs/how-to/prometheus-in.md.")
-    _require(isinstance(defaults, Mapping), f"{where}: [defaults] must be a table.")
-    numbered = enumerate(entries or (), start=1)
-    return [_rule({**defaults, **entry}, f"{where}, [[metric]] {number}") for number, entry in numbered]
+    entries, rules = document.get("metric"), list[_Rule]()
+    if not isinstance(entries, list) or not entries or document.keys() - {"title", "defaults", "metric"}:
+        hint = "See docs/how-to/prometheus-in.md."
+        raise UsageError(f"{where} needs [[metric]], and may have `title` and [defaults].", hint=hint)
+    for number, entry in enumerate(entries, start=1):
+        try:
+            rules.append(_rule({**document.get("defaults", {}), **entry}))
+        except KeyError as error:
+            raise UsageError(f"{where}, [[metric]] {number}: {error} is missing.") from None
+        except (TypeError, ValueError, re.error) as error:
+            raise UsageError(f"{where}, [[metric]] {number}: {error}.") from None
+    return rules
 
 
-def _rule(entry: Mapping[str, Any], where: str) -> _Rule:
-    """The rule of one [[metric]]; a mistake in it is a UsageError."""
-    _refuse_unknown(entry, _KEYS, where)
-    names, given, factor = entry.get("names"), entry.get("where", {}), entry.get("factor", 1)
-    is_named = isinstance(names, list) and names and all(isinstance(name, str) and name for name in names)
-    _require(is_named, f"{where}: `names` must be a list of metric names.")
-    _require(isinstance(given, Mapping), f"{where}: `where` must be a table of labels.")
-    is_number = isinstance(factor, int | float) and not isinstance(factor, bool) and 0 < factor < 1e30
-    _require(is_number, f"{where}: `factor` must be a number above 0.")
+def _rule(entry: Mapping[str, Any]) -> _Rule:
+    """The rule of one [[metric]]. Raises KeyError, TypeError, ValueError or re.error for a mistake in it."""
+    if unknown := sorted(entry.keys() - _KEYS):
+        raise ValueError(f"unknown key {', '.join(unknown)}; keys: {', '.join(sorted(_KEYS))}")
+    given, factor = entry.get("where", {}), float(entry.get("factor", 1))
+    if not isinstance(entry["names"], list) or not isinstance(given, Mapping):
+        raise ValueError("`names` must be a list of metric names, and `where` a table of labels")
+    if not 0 < factor < 1e30:
+        raise ValueError("`factor` must be above 0")
     needed = ("system", "kind", "component", *(("job", "operation") if "job" in entry else ("metric",)))
-    for name in needed:
-        _require(name in entry, f"{where}: `{name}` is missing.")
-    texts = {name: _label_text(entry[name], f"{where}, {name}") for name in needed}
-    rule = _Rule(
-        names=tuple(names or ()),
+    texts = {name: _label_text(entry[name], name) for name in needed}
+    value, job_field = entry.get("value", ""), entry.get("field", "count")
+    metrics = texts["metric"][1] if "metric" in texts else []
+    for name, found, known in (
+        ("value", [value], ("", *VALUES)),
+        ("field", [job_field], JOB_FIELDS),
+        ("kind", texts["kind"][1], COMPONENT_KINDS),
+        ("metric", metrics, METRICS),
+    ):
+        if wrong := [text for text in found if text not in known]:
+            raise ValueError(f"unknown {name} {wrong[0]!r}; use one of {', '.join(filter(None, known))}")
+    for metric in metrics:
+        if value in (("state",) if METRICS[metric].extensive else ("amount", "rate")):
+            kind = "an amount" if METRICS[metric].extensive else "a state"
+            raise ValueError(f"{metric} is {kind}, not a {value}")
+    return _Rule(
+        names=tuple(entry["names"]),
         where={
             name: frozenset(map(str, wanted if isinstance(wanted, list) else [wanted]))
             for name, wanted in given.items()
         },
-        factor=float(factor),
-        value=entry.get("value", ""),
-        job_field=entry.get("field", "count"),
+        factor=factor,
+        value=value,
+        job_field=job_field,
         **{name: text for name, (text, _) in texts.items()},
     )
-    for metric in texts["metric"][1] if "metric" in texts else ():
-        hint = "See docs/reference/tables.md for a list."
-        _require(metric in METRICS, f"{where}: unknown metric {metric!r}.", hint)
-        is_extensive = METRICS[metric].extensive
-        _require(rule.value != "state" or not is_extensive, f"{where}: {metric} is an amount, not a state.")
-        fits = rule.value not in ("amount", "rate") or is_extensive
-        _require(fits, f"{where}: {metric} is a state, not a {rule.value}.")
-    for kind in texts["kind"][1]:
-        _require(kind in COMPONENT_KINDS, f"{where}: unknown kind {kind!r}.", f"Kinds: {', '.join(COMPONENT_KINDS)}.")
-    _require(rule.value in ("", *VALUES), f"{where}: `value` must be one of {', '.join(VALUES)}.")
-    _require(rule.job_field in JOB_FIELDS, f"{where}: `field` must be one of {', '.join(JOB_FIELDS)}.")
-    return rule
 
 
-def _label_text(given: Any, where: str) -> tuple[_LabelText, list[str]]:
+def _label_text(given: Any, name: str) -> tuple[_LabelText, list[str]]:
     """The function that makes a text of labels, and the texts that it can give where they are known in advance."""
     if isinstance(given, str) and given:
         needed = _PLACEHOLDER.findall(given)
@@ -237,16 +229,10 @@ def _label_text(given: Any, where: str) -> tuple[_LabelText, list[str]]:
             return None if missing else _PLACEHOLDER.sub(lambda found: labels[found[1]], given)
 
         return fill, [] if needed else [given]
-    is_table = isinstance(given, Mapping) and isinstance(given.get("label"), str) and given["label"]
-    _require(is_table, f"{where}: expected text, or a table with a `label`.")
-    _refuse_unknown(given, ("label", "match", "map", "other"), where)
+    if not isinstance(given, Mapping) or "label" not in given or given.keys() - {"label", "match", "map", "other"}:
+        raise ValueError(f"`{name}` must be a text, or a table with a `label` (also match, map, other)")
     translated, other = given.get("map"), given.get("other")
-    is_map = isinstance(translated, Mapping) and all(isinstance(text, str) for text in translated.values())
-    _require(translated is None or is_map, f"{where}: `map` must be a table of texts.")
-    try:
-        pattern = re.compile(given.get("match", "(.*)"), re.DOTALL if "match" not in given else 0)
-    except (re.error, TypeError) as error:
-        raise UsageError(f"{where}: `match` is not a regular expression: {error}.") from None
+    pattern = re.compile(given.get("match", "(.*)"), re.DOTALL if "match" not in given else 0)
 
     def translate(labels: Labels) -> str | None:
         """The part of the label that matches, translated; None without a match or a translation."""
@@ -271,21 +257,18 @@ def shipped() -> Mapping[str, tuple[str, tuple[_Rule, ...]]]:
 
 
 _SLOW: Final = frozenset({"capacity_bytes", "free_bytes", "capacity_files", "free_files", "client_count"})
-_LONGEST_GAP: Final = 10  # times the interval before
-
 _JobPlace: TypeAlias = tuple[int, int, Target, str, str]  # start, end, target, job, operation
 
 
 @dataclass(slots=True)
 class _Counter:
-    """The last sample of a counter, `step_ns` after the one before, and its growth since its row began at since_ns."""
+    """The last sample of a counter, and its growth since its row began at since_ns."""
 
     at_ns: int
     value: float
     since_ns: int
     grown: float = 0.0
     fell: bool = False
-    step_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -321,7 +304,6 @@ class Amounts:
     by_minute: bool = False
     cluster: str | None = None
     shown_once: set[str] = field(default_factory=set)
-    gaps: int = 0
     late: int = 0  # samples behind later ones of their series
     _counters: dict[str, _Counter] = field(default_factory=dict)
     _groups: dict[tuple[str, ...], _Group] = field(default_factory=dict)
@@ -354,17 +336,12 @@ class Amounts:
             return
         seen = group.last_before(time_ns) if mapped.job is not None and mapped.value == "counter" else None
         gone = counter is not None and seen is not None and counter.at_ns < seen[0]
-        step_ns = 0 if counter is None else time_ns - counter.at_ns
-        gap = counter is not None and step_ns > _LONGEST_GAP * max(counter.step_ns, MINUTE_NS)
-        if counter is None or gone or gap:
-            if seen is None or gap:
-                self._counters[key] = _Counter(time_ns, value, time_ns, step_ns=step_ns)
-                self.gaps += gap
-                if counter is None:
-                    self.shown_once.add(key)
+        if counter is None or gone:
+            if seen is None:
+                self._counters[key] = _Counter(time_ns, value, time_ns)
+                self.shown_once.add(key)
                 return
             counter = self._counters[key] = _Counter(seen[0], 0.0, seen[1])  # servers forget a job that rests
-        counter.step_ns = step_ns
         self.shown_once.discard(key)
         fell = mapped.value == "counter" and value < counter.value
         if mapped.value == "counter":
@@ -498,7 +475,6 @@ class SampleRows:
         once = len(self.amounts.shown_once)
         left = {
             "counter(s) with only one sample": once,
-            "difference(s) across a gap of more than ten intervals": self.amounts.gaps,
             "series without a mapping": self.mappings.unnamed,
             "series without a host (use --host)": self.mappings.without_host,
         }

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Frame
-from ioweather.core.tables import ANY, TABLES, Range
+from ioweather.core.tables import TABLES
 from ioweather.core.units import NS, ns_to_datetime, pairs_of
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.scan.scanner import ScanState
@@ -60,18 +60,21 @@ class Entry(NamedTuple):
 
 
 # What a number may be, as the table says; device and inode have 64 bits.
-_ALLOWED: Final = {
-    name: TABLES["scan_entries"].column(column).range or ANY
+_RANGES: Final = {
+    name: TABLES["scan_entries"].column(column).range
     for name, column in pairs_of("size=size_bytes capacity=capacity_bytes uid=uid gid=gid links=link_count").items()
-} | dict.fromkeys(("device", "inode"), Range(0, (1 << 64) - 1, "0 to 2^64 - 1"))
-_CHECKED: Final = [(Entry._fields.index(name), name, allowed) for name, allowed in _ALLOWED.items()]
+}
+_ALLOWED: Final = {name: (known.least, known.most) for name, known in _RANGES.items() if known} | dict.fromkeys(
+    ("device", "inode"), (0, (1 << 64) - 1)
+)
+_CHECKED: Final = [(Entry._fields.index(name), name, *ends) for name, ends in _ALLOWED.items()]
 
 
 def _find_impossible(entry: Entry) -> str:
     """The first impossible number of an entry, such as a negative size; empty if there is none."""
-    for place, name, allowed in _CHECKED:
+    for place, name, least, most in _CHECKED:
         value: int | None = entry[place]  # type: ignore[assignment]
-        if value is not None and not allowed.least <= value <= allowed.most:
+        if value is not None and not least <= value <= most:
             return f"{name} = {value} of {entry.path[-60:]!r}"
     return ""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,7 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_ratio, format_seconds, names_of
-from ioweather.stats.estimates import Intervals, plain
-from ioweather.stats.summary_tables import cdf_table, shaded, table, timeline_table
-from ioweather.stats.system_grid import (
+from ioweather.facts.system_grid import (
     SERVER_TRAFFIC,
     Steps,
     day_name,
@@ -38,6 +36,8 @@ from ioweather.stats.system_grid import (
     gaps,
     local_clock,
 )
+from ioweather.stats.estimates import Intervals, plain
+from ioweather.stats.summary_tables import cdf_table, shaded, table, timeline_table
 from ioweather.studies.traffic import TRAFFIC_NEEDS, traffic_steps
 from ioweather.topics.source import DataSource
 
@@ -133,11 +133,17 @@ def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesy
     yield Chart.of("cdf", drawn, "x=value y=share", title, references=tuple(lines)), steps.coverage("intervals")
 
 
+Shape: TypeAlias = Literal["step", "drift", "unclear"]
+
+
 @dataclass(frozen=True)
 class Change:
     """The series is at `before` up to `index` (not included), at `after` from there. `explained` is the share of the
-    weighted variance that this explains; `p_value` how often series without a change, with the autocorrelation
-    `lag_one`, have as much explained by their best step."""
+    weighted variance that this explains, `drift_explained` that of a straight line; `p_value` how often series without
+    a change, with the autocorrelation `lag_one`, have as much explained by their best step or by a line.
+
+    `shape` is the one that is not ruled out, if the other one is. `ends` are the ends of the line.
+    """
 
     index: int
     before: float
@@ -146,11 +152,14 @@ class Change:
     p_value: float
     lag_one: float
     replicates: int
+    shape: Shape
+    ends: tuple[float, float]
+    drift_explained: float
 
 
-def _fit_steps(rows: Floats, weight: Floats, min_side: int) -> tuple[Floats, Ints, Floats]:
-    """Fit two levels to each row, at the place that explains most. Return the fitted values, that place, and the share
-    of the weighted variance that is explained."""
+def _fit_steps(rows: Floats, weight: Floats, min_side: int) -> tuple[Floats, Floats, Ints]:
+    """Fit two levels to each row, at the place that explains most. Return the fitted values, the share of the weighted
+    variance that is explained, and that place."""
     n = rows.shape[1]
     mass, amount, left = np.cumsum(weight), np.cumsum(weight * rows, axis=1), slice(min_side - 1, n - min_side)
     mean = amount[:, -1:] / mass[-1]
@@ -164,7 +173,17 @@ def _fit_steps(rows: Floats, weight: Floats, min_side: int) -> tuple[Floats, Int
         sides = (side * weight).sum(axis=1)
         level = (side * weight * rows).sum(axis=1) / np.where(sides > 0, sides, 1.0)
         fitted += side * level[:, None]
-    return fitted, index, np.asarray(explained)
+    return fitted, np.asarray(explained), index
+
+
+def _fit_lines(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Fit a straight line to each row. Return the fitted values, and the share of the weighted variance that is
+    explained."""
+    time = np.arange(rows.shape[1]) - np.average(np.arange(rows.shape[1]), weights=weight)
+    mean = np.average(rows, axis=1, weights=weight)[:, None]
+    slope = (rows @ (weight * time) / (weight @ time**2))[:, None] * time
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return mean + slope, np.asarray(slope**2 @ weight / ((rows - mean) ** 2 @ weight))
 
 
 def _lag_one_autocorrelation(rows: Floats) -> Floats:
@@ -189,6 +208,9 @@ def single_change(
     Weighted least squares over all places (values as shares, weights as volumes: the level of a side is then its volume
     share). The p-value compares with autoregressive series of order one without a change. Shuffled blocks would forget
     more than days do: on series with an autocorrelation of 0.8 they found a change in a quarter of the cases at 5%.
+
+    A straight line has as many parameters as two levels. The log of the ratio of their residual variances is compared
+    with series drawn from the fitted line and from the fitted step (Cox's test of separate families, by simulation).
     """
     level = np.asarray(values, np.float64)
     weight = np.ones(len(level)) if weights is None else np.asarray(weights, np.float64)
@@ -199,23 +221,45 @@ def single_change(
     white = rng.standard_normal((len(_TRIED), _SERIES, n + _LEAD_IN))
     simulated = [_autoregressive(each, tried) for each, tried in zip(white, _TRIED, strict=True)]
 
-    fitted, places, gains = _fit_steps(level[None], weight, min_side)
-    index, explained = int(places[0]), float(gains[0])
+    def fits(rows: Floats) -> tuple[tuple[Floats, Floats, Ints], tuple[Floats, Floats]]:
+        return _fit_steps(rows, weight, min_side), _fit_lines(rows, weight)
+
+    def better_step(rows: Floats) -> Floats:
+        """Return by how much a step fits each row better than a line: log of the ratio of residual variances."""
+        step, line = (np.maximum(1 - fit[1], 1e-300) for fit in fits(rows))
+        return np.asarray(np.log(line / step))
+
+    def noise_about(shape: int) -> tuple[Floats, float]:
+        """Return autoregressive series like the residuals of a fit, and their lag-one autocorrelation."""
+        # The fit biases the autocorrelation of residuals down: it is calibrated by simulation.
+        again = [_lag_one_autocorrelation(rows - fits(rows)[shape][0]) for rows in simulated]
+        seen, rest = [np.quantile(each, _MATCHED_QUANTILE) for each in again], level - found[shape][0][0]
+        own = float(_lag_one_autocorrelation(rest[None])[0])
+        lag_one = float(np.interp(own, np.maximum.accumulate(seen), _TRIED, left=0.0))
+        innovations = rest[1:] - own * rest[:-1]
+        drawn = rng.choice(innovations - innovations.mean(), (replicates, n + _LEAD_IN))
+        return _autoregressive(drawn, lag_one), lag_one
+
+    def share_beyond(null: Floats, value: float) -> float:
+        """Return the share of `null` at or above a value, which counts as one of them: p is never 0."""
+        return (1 + int(np.sum(null >= value - 1e-12 * abs(value)))) / (1 + replicates)
+
+    found = fits(level[None])
+    index, explained, drifted = int(found[0][2][0]), *(float(fit[1][0]) for fit in found)
     if not explained > 0:
         return None
-    # The fit biases the autocorrelation of residuals down: it is calibrated by simulation.
-    again = [_lag_one_autocorrelation(rows - _fit_steps(rows, weight, min_side)[0]) for rows in simulated]
-    seen, rest = [np.quantile(each, _MATCHED_QUANTILE) for each in again], level - fitted[0]
-    own = float(_lag_one_autocorrelation(rest[None])[0])
-    lag_one = float(np.interp(own, np.maximum.accumulate(seen), _TRIED, left=0.0))
-    innovations = rest[1:] - own * rest[:-1]
-    drawn = rng.choice(innovations - innovations.mean(), (replicates, n + _LEAD_IN))
-    null = _fit_steps(_autoregressive(drawn, lag_one), weight, min_side)[2]
-    # What was found counts as one of the null: p is never 0.
-    p_value = (1 + int(np.sum(null >= explained - 1e-12 * explained))) / (1 + replicates)
+    noises = [noise_about(shape) for shape in range(2)]
+    # Residuals of the wrong shape are autocorrelated; those of the better one say how much the noise is.
+    noise, lag_one = noises[int(drifted > explained)]
+    p_value = share_beyond(np.maximum(*(fit[1] for fit in fits(noise))), max(explained, drifted))
+    gain, (about_step, about_line) = float(better_step(level[None])[0]), (each for each, _ in noises)
+    is_step = share_beyond(better_step(found[1][0] + about_line), gain) < _SIGNIFICANT
+    is_drift = share_beyond(-better_step(found[0][0] + about_step), -gain) < _SIGNIFICANT
+    shape: Shape = "unclear" if is_step == is_drift else "step" if is_step else "drift"
     sides = (slice(None, index), slice(index, None))
     before, after = (float(level[s] @ weight[s] / weight[s].sum()) if weight[s].any() else math.nan for s in sides)
-    return Change(index, before, after, explained, p_value, lag_one, replicates)
+    ends = float(found[1][0][0, 0]), float(found[1][0][0, -1])
+    return Change(index, before, after, explained, p_value, lag_one, replicates, shape, ends, drifted)
 
 
 def run_volume(source: DataSource, params: Params) -> Iterator[Exhibit]:
@@ -277,11 +321,16 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
             side = Intervals(np.ones(len(chosen), np.bool_), DAY_NS, unit=1, unit_name="day")
             sums = np.stack([reads[chosen], writes[chosen]], axis=1)
             yield side.estimate(name, "ratio", sums, lambda s: s[:, 0] / s.sum(axis=1), n=len(chosen), scale="logit")
-        if change.p_value < _SIGNIFICANT:
+        yield plain("drift_explained_ratio", change.drift_explained, "ratio", n=len(use), method="straight line")
+        if change.p_value < _SIGNIFICANT and change.shape == "drift":
+            start, end = (format_ratio(min(1.0, max(0.0, value))) for value in change.ends)
+            text = f"The read share drifted from {start} to {end}, without a step (p = {change.p_value:.3f})."
+            yield Finding(text, name="change_of_mix")
+        elif change.p_value < _SIGNIFICANT:
             before, after = format_ratio(change.before), format_ratio(change.after)
             text = f"The read share changed: it was {before} before {names[split]} and {after} after"
-            yield Finding(f"{text} (p = {change.p_value:.3f}).", name="change_of_mix")
-            yield "The day of the change splits the period best. A slow drift is split in the same way."
+            slowly = "" if change.shape == "step" else ", in a step or slowly"
+            yield Finding(f"{text}{slowly} (p = {change.p_value:.3f}).", name="change_of_mix")
             references = (Reference("x", (first + split) * DAY_NS / 1e6, "read share change"),)
             changed_ns = int(steps.times_ns[day >= first + split][0])
             moments = (steps.start_ns, changed_ns, int(steps.times_ns[-1]) + steps.step_ns)

@@ -28,16 +28,7 @@ from ioweather.core.results import (
     quantity_label,
 )
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, names_of
-from ioweather.stats.estimates import (
-    LEVEL,
-    Intervals,
-    grouped_share,
-    median_estimate,
-    plain,
-    quantiles,
-)
-from ioweather.stats.series import cycle_spread, rotated_sums, variation_from_sums
-from ioweather.stats.slowdown import (
+from ioweather.facts.slowdown import (
     COUNTINGS,
     LEAST_BASELINE,
     QUANTILES,
@@ -49,8 +40,17 @@ from ioweather.stats.slowdown import (
     operation_series,
     usual_requests,
 )
+from ioweather.facts.system_grid import facility_zone, local_clock
+from ioweather.stats.estimates import (
+    LEVEL,
+    Intervals,
+    grouped_share,
+    median_estimate,
+    plain,
+    quantiles,
+)
+from ioweather.stats.series import cycle_spread, rotated_sums, variation_from_sums
 from ioweather.stats.summary_tables import cells, relabelled, thin
-from ioweather.stats.system_grid import facility_zone, local_clock
 from ioweather.topics.source import DataSource
 
 _WEEKDAYS: Final = names_of("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")

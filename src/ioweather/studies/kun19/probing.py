@@ -31,6 +31,7 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, format_ratio, format_seconds
+from ioweather.facts.slowdown import RELATIVE_ERROR, ROLLUP_COLUMNS, operation_series
 from ioweather.lake.lake import Snapshot
 from ioweather.stats.estimates import (
     LEVEL,
@@ -42,7 +43,6 @@ from ioweather.stats.estimates import (
     quantiles,
     share_estimate,
 )
-from ioweather.stats.slowdown import RELATIVE_ERROR, ROLLUP_COLUMNS, operation_series
 from ioweather.stats.summary_tables import relabelled, table
 from ioweather.studies.kun19.perceived_slowdown import expected_note
 from ioweather.topics.source import DataSource

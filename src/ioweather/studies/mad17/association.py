@@ -32,14 +32,14 @@ from ioweather.core.results import (
     columns_of,
     exhibit,
 )
-from ioweather.core.units import HOUR_NS, format_bytes, format_seconds, names_of, pairs_of
+from ioweather.core.units import HOUR_NS, format_bytes, format_ratio, format_seconds, names_of, pairs_of
 from ioweather.facts.job_metrics import own_bytes
 from ioweather.facts.runs import LEAST_RUNS
 from ioweather.facts.system_activity import Stretches, io_ends, io_steps, job_system, volume
-from ioweather.stats.dependence import spearman
+from ioweather.facts.system_grid import Steps
+from ioweather.stats.dependence import midranks, spearman
 from ioweather.stats.estimates import LEVEL, known, mean_estimate, number, plain
 from ioweather.stats.summary_tables import p_text, shaded, thin, timeline_table
-from ioweather.stats.system_grid import Steps
 from ioweather.studies.mad17.coefficients import (
     MIN_PAIRS,
     Association,
@@ -73,6 +73,8 @@ from ioweather.topics.source import DataSource
 _SHIFTS: Final = 99
 _LEAST_MOVED: Final = 19  # moves, for a 90% range
 COARSEST: Final = 20
+# Share of the variance of I/O time that a longer sampling interval may lose. [ours]
+WORTH_IT: Final = 0.05
 # Of each rank correlation by interval; there are more than a hundred of them.
 _REPLICATES: Final = 100
 SURE: Final = 0.05
@@ -378,6 +380,7 @@ class Level:
     psid: dict[str, Floats]
     metadata: Floats
     psi_read_ops: Floats
+    load: Floats  # bytes per second that others moved in the steps with its I/O
 
 
 def run_granularity(source: DataSource, params: Params) -> Iterator[Exhibit]:
@@ -403,7 +406,8 @@ def _levels(data: AssociationData, group: int) -> Iterator[Level]:
         times, opens = (np.asarray(system.array(name)) for name in ("d_d_seconds", "psi_read_ops_count"))
         volumes = {way: np.asarray(system.array(f"psid_{way}_bytes")) for way in _WAYS}
         steps = system.floats("d_d_steps")
-        yield Level(group, factor, grid.step_seconds, steps, times, volumes, metadata, opens)
+        others = sum(system.floats(f"others_io_high_{way}_bytes") for way in _WAYS)
+        yield Level(group, factor, grid.step_seconds, steps, times, volumes, metadata, opens, others / times)
 
 
 @exhibit("mad17.fig9")
@@ -487,7 +491,54 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
         "With longer steps, fewer runs lie completely in monitored steps, and each coefficient uses only these "
         "runs. D_D also has fewer distinct values, which alone limits the coefficients."
     )
-    yield IN_TIME_ORDER, data.caveats, data.coverage
+    yield _sampling_interval(data, levels), IN_TIME_ORDER, data.caveats, data.coverage
+
+
+def _sampling_interval(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
+    """Recommend a sampling interval: the longest up to which the load surely explains little less of the variance of
+    I/O time than at the finest.
+
+    The load is what others moved per second in the steps with a run's I/O. Whole steps contain all of the run's own
+    bytes, so the load does not depend on the run's own time. Intervals are tried from fine to coarse, so the level
+    needs no correction.
+    """
+    members = [data.members(group) for group in data.shown]
+    rows, group = np.concatenate(members), np.repeat(data.shown, [len(own) for own in members])
+    steps = [[level for level in levels if level.factor == factor] for factor in range(1, COARSEST + 1)]
+    steps = [each for each in steps if each]
+    ranks = np.stack([data.of("io_seconds")[rows], *(np.concatenate([one.load for one in each]) for each in steps)])
+    # The same runs at all intervals, in time order.
+    same = np.flatnonzero(np.isfinite(ranks).all(axis=0))
+    same = same[np.argsort(data.runs.ints("start_ns")[rows[same]], kind="stable")]
+    ranks, group, n = ranks[:, same], group[same], len(same)
+    for own in (group == each for each in data.shown):
+        ranks[:, own] = midranks(ranks[:, own]) / max(1, own.sum())
+    y, *x = ranks
+    found = spearman_interval(x[0], y) if len(x) > 1 else None
+    if found is None or not found[1] > 0:
+        by = "explains no more than chance" if found else "is known for too few runs"
+        text = f"These {n} runs do not show how often to sample: the load of other jobs during their I/O {by}."
+        yield Finding(text, "undecided", name="sampling_interval")
+        return
+    rho, low, high = found
+    method = "squared rank correlation, within groups"
+    yield Estimate("explained_ratio", rho**2, "ratio", low**2, high**2, LEVEL, n, method)
+    changes = [spearman_change((x[0], y, each, y), explained=True) for each in x[1:]]
+    enough = [*(change is not None and change[1] >= -WORTH_IT for change in changes), False]
+    best = enough.index(False)
+    seconds = [format_seconds(each[0].step_seconds) for each in steps]
+    method = f"longest interval before one that may lose {WORTH_IT:.0%} or more"
+    yield plain("sampling_interval", steps[best][0].step_seconds, "seconds", n=n, method=method)
+    # The finest interval against the recommended one, or against the next one.
+    change, text = changes[max(best, 1) - 1], f"Sample every {seconds[best]}{'' if best else ' or more often'}"
+    if change is not None:
+        value, low, high = (-end for end in (change[0], change[2], change[1]))
+        more, method = "" if best else f" than {seconds[1]}", "finest minus recommended (or next longer) interval"
+        yield Estimate("explained_gain_ratio", value, "ratio", low, high, LEVEL, n, method)
+        amount = f"{format_ratio(value)} ({format_ratio(low)} to {format_ratio(high)}) more"
+        text += f": {seconds[0]} explains {amount} of the variance of I/O time{more}"
+    longer = f" The next longer interval may lose {WORTH_IT:.0%} or more." if best < len(changes) else ""
+    yield Finding(f"{text}.{longer}", name="sampling_interval")
 
 
 GRANULARITY = Study(

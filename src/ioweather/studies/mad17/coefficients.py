@@ -243,18 +243,27 @@ def spearman_interval(x: Floats, y: Floats, replicates: int = REPLICATES) -> tup
     return (value, low, high) if low is not None and high is not None else None
 
 
-def spearman_change(columns: tuple[Floats, Floats, Floats, Floats]) -> tuple[float, float, float] | None:
+def spearman_change(
+    columns: tuple[Floats, Floats, Floats, Floats], *, explained: bool = False
+) -> tuple[float, float, float] | None:
     """Return Spearman of the last two columns minus that of the first two, with an interval: value, low, high.
 
+    With `explained`, the difference of the variances that they explain: of the squares, with the coefficients' signs.
     The same rows are drawn for both. None without an interval.
     """
     x, y, later_x, later_y = columns
-    value = spearman(later_x, later_y) - spearman(x, y)
-    spread = effective_sample(_spearman_parts(later_x, later_y) - _spearman_parts(x, y))
+
+    def change(first: Any, last: Any) -> Any:
+        return last * np.abs(last) - first * np.abs(first) if explained else last - first
+
+    first, last = spearman(x, y), spearman(later_x, later_y)
+    value = change(first, last)
+    slopes = (2 * abs(first), 2 * abs(last)) if explained else (1.0, 1.0)
+    spread = effective_sample(slopes[1] * _spearman_parts(later_x, later_y) - slopes[0] * _spearman_parts(x, y))
     if not np.isfinite(value) or not spread.enough:
         return None
     drawn = _draw_blocks(len(x), REPLICATES)
-    found = np.asarray(spearman(later_x[drawn], later_y[drawn]) - spearman(x[drawn], y[drawn]))
+    found = change(spearman(x[drawn], y[drawn]), spearman(later_x[drawn], later_y[drawn]))
     low, high = _stretched_percentiles(found, value, spread)
     return value, float(low), float(high)
 

@@ -29,10 +29,10 @@ from ioweather.facts.runs import (
 )
 from ioweather.facts.runs import NEEDS as RUN_NEEDS
 from ioweather.facts.system_activity import OPERATIONS, STATES, job_system, monitored_mounts
+from ioweather.facts.system_grid import SERVER_TRAFFIC, Steps, steps_of
 from ioweather.stats.estimates import Intervals, plain, share_estimate
 from ioweather.stats.series import correlation
 from ioweather.stats.summary_tables import timeline_table
-from ioweather.stats.system_grid import SERVER_TRAFFIC, Steps, steps_of
 from ioweather.studies.traffic import TRAFFIC_NEEDS, traffic_steps
 from ioweather.topics.source import DataSource
 

@@ -37,6 +37,7 @@ from ioweather.core.results import (
 )
 from ioweather.core.tables import Quality
 from ioweather.core.units import format_bytes, format_ratio
+from ioweather.facts.system_grid import Steps, facility_zone, steps_of
 from ioweather.stats.dependence import rank_correlation
 from ioweather.stats.estimates import Intervals, directed, plain, rank_estimate, sums_by_unit
 from ioweather.stats.series import (
@@ -48,7 +49,6 @@ from ioweather.stats.series import (
     variation_from_sums,
 )
 from ioweather.stats.summary_tables import cumulative_table, table
-from ioweather.stats.system_grid import Steps, facility_zone, steps_of
 from ioweather.studies.pat19.matrices import (
     HIGH_CORRELATION,
     LAGS,
@@ -86,7 +86,7 @@ LEAST_TARGETS = 50  # [ours] with fewer targets, 8% is about one target
 _MAX_NAMED = 10
 _UPPER_BOUND = (
     "Targets that move similar amounts in the same step count as working together. Busy targets also coincide by "
-    "chance, so a degree is an upper bound of the number of stripes that applications use."
+    "chance (see pat19.fig11), so a degree is an upper bound of the number of stripes that applications use."
 )
 MODEST = 0.75  # pat19: "max CPU utilization is lower than 75%"
 METADATA = ("open_ops", "close_ops")
@@ -232,6 +232,11 @@ def _parallelism_by_unit(climate: Climate, way: str, tolerance: float = TOLERANC
     return sums_by_unit(rows, climate.intervals.unit)
 
 
+def _chance_by_unit(climate: Climate, way: str) -> Floats:
+    """Same for targets that are each shifted in time on their own."""
+    return sums_by_unit(climate.targets.chance[TRAFFIC[WAYS.index(way)]].per_interval, climate.intervals.unit)
+
+
 def _degree_column(degree: int, *, here: bool = False) -> int:
     """Column of the counts of clusters of at least this degree; `here`: scaled to the targets of this site."""
     return 2 + DEGREES.index(degree) + (len(DEGREES) if here else 0)
@@ -252,7 +257,7 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
         return intervals.estimate(name, "ratio", sums, lambda s: 1 - s[:, place] / s[:, 0], n=n, scale="logit")
 
     rows: list[tuple[Cell, ...]] = []
-    means = []
+    means, chance = [], []
     both = np.zeros((intervals.units, WIDTH))
     for way in WAYS:
         counts, sums = _parallelism(climate, way), _parallelism_by_unit(climate, way)
@@ -263,6 +268,9 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
         degrees, share = counts.cdf()
         last = int(np.flatnonzero(counts.histogram).max(initial=1))
         rows += [(way, int(d), float(s)) for d, s in zip(degrees[:last], share[:last], strict=True)]
+        shifted, name = _chance_by_unit(climate, way), f"chance_mean_{way}"
+        chance.append(intervals.estimate(name, "count", shifted, _mean_degree, n=n, scale="log"))
+    yield chance
     total = int(both[:, 0].sum())
     yield [below(both, degree, f"below_ratio[{degree}]", total) for degree in (10, 20)]
     if targets >= LEAST_TARGETS:
@@ -275,6 +283,9 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
     read, write = (mean.value or 0.0 for mean in means)
     text = f"On average, {read:.2f} of {targets} targets read similar amounts in the same step"
     yield Finding(f"{text}, and {write:.2f} write similar amounts.", name="degree")
+    by_chance = " and ".join(f"{each.value or 0.0:.2f}" for each in chance)
+    text = f"If each target is shifted in time independently, the mean degrees are {by_chance}: this part is chance."
+    yield Finding(text, name="chance_degree")
     yield climate.caveats, _UPPER_BOUND, climate.coverage()
 
 
@@ -284,11 +295,15 @@ def high_phase_counts(climate: Climate) -> Iterator[Piece]:
 
     With fewer targets than the paper's degrees, the same shares of the targets are shown too."""
     both = np.concatenate([_parallelism_by_unit(climate, way, high=True) for way in WAYS], axis=1)
+    measured, by_chance = (
+        np.add(*(of(climate, way) for way in WAYS)) for of in (_parallelism_by_unit, _chance_by_unit)
+    )
     targets = len(climate.targets.components)
     left_out = [f"{degree}" for degree in TABLE_DEGREES if degree > targets]
     columns = columns_of(
         "degree: degree of parallelism [text]; read: clusters, reads [count]; write: clusters, writes [count]; "
-        "difference: difference (W-R)/R [ratio]; low: 90% from [ratio]; high: 90% to [ratio]"
+        "difference: difference (W-R)/R [ratio]; low: 90% from [ratio]; high: 90% to [ratio]; "
+        "chance: by chance, per measured cluster of all steps [ratio]"
     )
     for here in (False, True) if left_out else (False,):
         rows: list[tuple[Cell, ...]] = []
@@ -304,8 +319,13 @@ def high_phase_counts(climate: Climate) -> Iterator[Piece]:
             )
             yield Estimate(f"clusters_read[{key}]", read, "count", n=climate.n, method="exact count")
             yield Estimate(f"clusters_write[{key}]", write, "count", n=climate.n, method="exact count"), more
+            sums = np.stack([measured[:, place], by_chance[:, place]], axis=1)
+            chance = climate.intervals.estimate(
+                f"chance_ratio[{key}]", "ratio", sums, lambda s: s[:, 1] / s[:, 0], n=int(sums[:, 0].sum()), scale="log"
+            )
+            yield chance
             label = f"≥ {scaled(degree, targets)} ({key})" if here else f"≥ {degree}"
-            rows.append((label, float(read), float(write), more.value, more.low, more.high))
+            rows.append((label, float(read), float(write), more.value, more.low, more.high, chance.value))
         title = f"Degrees scaled to {targets} targets" if here else ""
         yield ResultTable("scaled_degrees" if here else "degrees", columns, tuple(rows), title)
     yield climate.caveats, _UPPER_BOUND

@@ -24,9 +24,9 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import BlockwiseMatrix, Bools, Floats, Ints
 from ioweather.core.results import Coverage, Finding
 from ioweather.core.units import DAY_NS, HOUR_NS, NS, format_seconds
+from ioweather.facts.system_grid import FEWEST_COMPONENTS, MIN_COVERAGE, SHUTDOWN_SECONDS, Steps, shutdown_steps
 from ioweather.stats.estimates import Intervals, sums_by_unit, unit_steps
-from ioweather.stats.series import correlation, lagged_column_sums, window_sums
-from ioweather.stats.system_grid import FEWEST_COMPONENTS, MIN_COVERAGE, SHUTDOWN_SECONDS, Steps, shutdown_steps
+from ioweather.stats.series import correlation, lagged_column_sums, window_sums, with_squares
 from ioweather.studies.pat19.parallelism import TOLERANCE, ParallelismCounts, count_clusters, join_counts, sort_activity
 
 WAYS = ("read", "write")
@@ -42,6 +42,7 @@ NEAREST_LAG: Mapping[str, int] = {"read": 1, "write": 1, "cross": 0}
 HIGH_CORRELATION = 0.5
 _STRETCH_DAYS = 5
 _LEAD = LAGS * WINDOWS[-1]  # steps before a stretch that its first steps are correlated with
+_SHIFT_SEED = 20191117
 _SHUTDOWN = f"no data moved for {format_seconds(SHUTDOWN_SECONDS)}"
 
 
@@ -91,6 +92,7 @@ class Targets:
     over_limit_cells: int
     totals: Mapping[str, Floats]  # metric -> (units, targets)
     degrees: Mapping[tuple[str, float, int], ParallelismCounts]  # (metric, tolerance, window)
+    chance: Mapping[str, ParallelismCounts]  # by metric: each target shifted in time on its own
     lags: Mapping[tuple[str, int], Floats]  # (pair, window) -> (lags + 1, targets)
     nearest: Mapping[str, Floats]  # pair -> (units, targets, 6): at NEAREST_LAG, window of one step
 
@@ -132,6 +134,7 @@ def reduce_targets(
         sum(part["over_limit_cells"] for part in done),
         joined("totals", np.concatenate),
         joined("degrees", join_counts),
+        joined("chance", join_counts),
         joined("lags", lambda sums: correlation(np.moveaxis(np.sum(sums, axis=0), 1, -1))),
         joined("nearest", lambda sums: np.moveaxis(np.concatenate(sums), 1, -1)),
     )
@@ -160,18 +163,24 @@ def _reduce_stretch(
             for metric, total in zip(TRAFFIC, totals, strict=True):
                 sums[metric].append(total)
     own = {metric: values[lead:] for metric, values in rows.items()}
-    out: dict[str, Any] = {kind: {} for kind in ("degrees", "lags", "nearest")}
+    out: dict[str, Any] = {kind: {} for kind in ("degrees", "chance", "lags", "nearest")}
     if "degrees" in parts:
         for metric, values in own.items():
             for window in WINDOWS:
                 activity = sort_activity(window_sums(values, window))
                 for tolerance in (TOLERANCE, WIDE_TOLERANCE) if window == 1 else (TOLERANCE,):
                     out["degrees"][metric, tolerance, window] = count_clusters(activity, tolerance)
+            # Each target keeps its own course; what targets have in common goes.
+            shift = np.random.default_rng([_SHIFT_SEED, first]).integers(0, len(values), values.shape[1])
+            shifted = (np.arange(len(values))[:, None] + shift) % len(values)
+            moved = sort_activity(np.take_along_axis(values, shifted, axis=0))
+            out["chance"][metric] = count_clusters(moved, TOLERANCE)
+    squared = {(m, window): with_squares(window_sums(rows[m], window)) for m in TRAFFIC for window in WINDOWS}
     for pair, (x, y) in PAIRS.items():
-        out["nearest"][pair] = _lagged_sums_by_unit(rows[x], rows[y], NEAREST_LAG[pair], lead, unit)
+        out["nearest"][pair] = _lagged_sums_by_unit(squared[x, 1], squared[y, 1], NEAREST_LAG[pair], lead, unit)
         for window in WINDOWS if "lags" in parts else ():
-            left, right = window_sums(rows[x], window), window_sums(rows[y], window)
-            out["lags"][pair, window] = lagged_column_sums(left, right, range(LAGS + 1), lead // window)
+            sides = squared[x, window], squared[y, window]
+            out["lags"][pair, window] = lagged_column_sums(*sides, range(LAGS + 1), lead // window)
     return {
         **out,
         "system": {metric: np.concatenate(parts) for metric, parts in sums.items()},
@@ -218,12 +227,13 @@ def _clean(
     return [np.where(excluded, np.nan, total) for total in sums], silent, counted, over_limit_cells
 
 
-def _lagged_sums_by_unit(x: Floats, y: Floats, lag: int, lead: int, unit: int) -> Floats:
+def _lagged_sums_by_unit(x: Sequence[Floats], y: Sequence[Floats], lag: int, lead: int, unit: int) -> Floats:
     """Return the six sums at one lag, by the unit of the second member: (units, 6, columns)."""
     out = []
-    for start in range(lead, len(y), unit):
-        begin, stop = max(0, start - lag), min(start + unit, len(y))
-        out.append(lagged_column_sums(x[begin:stop], y[begin:stop], (lag,), start - begin)[0])
+    for start in range(lead, len(y[0]), unit):
+        part = slice(max(0, start - lag), start + unit)
+        earlier, later = ([each[part] for each in side] for side in (x, y))
+        out.append(lagged_column_sums(earlier, later, (lag,), start - part.start)[0])
     return np.stack(out)
 
 
@@ -268,13 +278,13 @@ def _reduce_server_stretch(
     above = rows > 1.0
     rows[above] = np.nan
     own, there = rows[lead:], (~np.isnan(rows[lead:])).astype(np.float64)
-    wide = {window: window_sums(rows, window, mean=True) for window in WINDOWS}
+    wide = {window: with_squares(window_sums(rows, window, mean=True)) for window in WINDOWS}
     return (
         sums_by_unit(there, unit),
         sums_by_unit(np.nan_to_num(own, nan=0.0), unit),
         np.fmax.reduce(own, axis=0),
         {window: lagged_column_sums(w, w, range(LAGS + 1), lead // window) for window, w in wide.items()},
-        _lagged_sums_by_unit(rows, rows, 1, lead, unit),
+        _lagged_sums_by_unit(wide[1], wide[1], 1, lead, unit),
         int(above[lead:].sum()),
     )
 

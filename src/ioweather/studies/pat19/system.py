@@ -16,6 +16,7 @@ from ioweather.core.choices import TRAFFIC
 from ioweather.core.frames import Floats, Ints
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_seconds
+from ioweather.facts.system_grid import MIN_COVERAGE, Steps, local_clock
 from ioweather.stats.estimates import Intervals, Scale, Statistic, directed, number, plain
 from ioweather.stats.series import (
     Side,
@@ -35,7 +36,6 @@ from ioweather.stats.series import (
     window_sums,
 )
 from ioweather.stats.summary_tables import cdf_table, cumulative_table, table
-from ioweather.stats.system_grid import MIN_COVERAGE, Steps, local_clock
 from ioweather.studies.pat19.matrices import HIGH_CORRELATION, LAGS, WAYS, WINDOWS, Climate, span
 
 _SHORT_SECONDS = 300  # pat19 section 7: "over 80% of high I/O phases last 5 minutes or less"

@@ -28,7 +28,6 @@ from ioweather.core.units import NS, format_time_ns, format_value, parse_duratio
 from ioweather.ingestion.queue import collect_queue
 from ioweather.lake import layout
 from ioweather.lake.lake import open_lake
-from ioweather.lake.tokens import create_token, list_tokens, revoke_token
 from ioweather.topics.source import ask
 from ioweather.ui.cli.options import converted, lake_option, output_options, path_option
 from ioweather.ui.cli.screen import say
@@ -36,6 +35,7 @@ from ioweather.ui.cli.terminal import print_rows, show_answer
 from ioweather.ui.doctor import examine
 from ioweather.ui.local_setup import Here, Site, measuring, write_units
 from ioweather.ui.web.app import LOOPBACK, address_of, bind, bind_socket, check_reach, create_app, run, running
+from ioweather.ui.web.tokens import create_token, list_tokens, revoke_token
 
 
 @click.group(epilog="Example: ioweather serve token create n1")

@@ -26,9 +26,9 @@ from ioweather.core.units import MIB, now_ns
 from ioweather.ingestion.queue import Waiting, draft_in, waiting
 from ioweather.ingestion.receive import HOST, NAME, Received, receive, require_room
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.tokens import Token
 from ioweather.ui.web.queries import body_parts
 from ioweather.ui.web.served_lake import Refreshed
+from ioweather.ui.web.tokens import Token
 from ioweather.ui.web.visible import Sender, may_answer
 
 T = TypeVar("T")

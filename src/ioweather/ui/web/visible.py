@@ -29,10 +29,10 @@ from ioweather.core.facility import SOCKET, Facility, Owner, Visibility
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_time_ns, parse_moment_ns, zone_named
 from ioweather.lake.lake import Lake
-from ioweather.lake.tokens import Token, find_token
 from ioweather.topics.catalogue import QUESTIONS
 from ioweather.topics.source import SharedResults, ask
 from ioweather.ui.charts.page import Drawn, Screen
+from ioweather.ui.web.tokens import Token, find_token
 
 if TYPE_CHECKING:
     from ioweather.ui.web.served_lake import ServedLake

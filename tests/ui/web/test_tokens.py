@@ -7,7 +7,7 @@ import os
 import pytest
 
 from ioweather.core.errors import LakeError, UsageError
-from ioweather.lake.tokens import create_token, find_token, list_tokens, revoke_token, tokens_file
+from ioweather.ui.web.tokens import create_token, find_token, list_tokens, revoke_token, tokens_file
 
 
 def test_a_token_is_found_by_its_text_alone_and_kept_as_a_hash(tmp_path):

@@ -4,14 +4,16 @@ processes that read files start fast."""
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ioweather._version import __version__
-from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
 from ioweather.core.units import now_ns
+
+if TYPE_CHECKING:
+    from ioweather.lake.lake import Lake
 
 
 class FileOutcome(NamedTuple):  # a data class takes four times as long to make, and there is one per log
@@ -34,14 +36,14 @@ class FileOutcome(NamedTuple):  # a data class takes four times as long to make,
         return Path(self.file)
 
 
-def ledger_rows(outcomes: Collection[FileOutcome], rows_ingest_ids: str | None) -> Iterator[tuple[str, Frame]]:
-    """(source, rows of `ingests`) of these files. `rows_ingest_ids`: the ids of the rows of all of them."""
+def record(lake: Lake, outcomes: Collection[FileOutcome], rows_ingest_ids: str | None = None) -> None:
+    """Write to the ledger, always after the rows. `rows_ingest_ids`: the ids of the rows of all these files."""
     by_source: dict[str, list[FileOutcome]] = {}
     for outcome in outcomes:
         by_source.setdefault(outcome.source or "unknown", []).append(outcome)
     for source, group in by_source.items():
         values = dict(zip(FileOutcome._fields, zip(*group, strict=True), strict=True))
-        frame = TABLES["ingests"].frame(
+        rows = TABLES["ingests"].frame(
             {
                 **{name: values[name] for name in ("digest", "bytes", "status", "reason", "message")},
                 "path": values["file"],
@@ -53,4 +55,4 @@ def ledger_rows(outcomes: Collection[FileOutcome], rows_ingest_ids: str | None) 
                 "software_version": __version__,
             },
         )
-        yield source, frame
+        lake.append("ingests", rows, source=source)
