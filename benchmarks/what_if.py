@@ -26,7 +26,8 @@ from ioweather.simulate import world
 from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import for_days
-from who import FACILITY  # a module of this folder
+from job_counts import count_jobs  # modules of this folder
+from who import FACILITY
 
 
 def hours(truth: Path) -> dict[str, tuple[int, float, int]]:
@@ -46,7 +47,7 @@ def worst_jobs(truth: Path, count: int) -> list[int]:
 def without(job: int, place: Path, seed: int) -> Path:
     make_jobs = world.make_jobs
     with patch.object(world, "make_jobs", lambda *given: [one for one in make_jobs(*given) if one.number != job]):
-        return generate(for_days(FACILITY, 2), place, seed=seed).truth
+        return generate(for_days(FACILITY, 2), place, seed=seed, watch=count_jobs).truth
 
 
 def compared(seed: int, jobs: int) -> list[tuple[float, float, float]]:
@@ -54,7 +55,7 @@ def compared(seed: int, jobs: int) -> list[tuple[float, float, float]]:
     found = []
     asked = {"without": 0, "move": None, "stripe": None, "begin": None, "over": None, "filesystem": None}
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-        made = generate(for_days(FACILITY, 2), Path(folder, "facility"), seed=seed)
+        made = generate(for_days(FACILITY, 2), Path(folder, "facility"), seed=seed, watch=count_jobs)
         lake = ingest_simulated(made, Path(folder, "lake"))
         before = hours(made.truth)
         with lake.snapshot() as snapshot:

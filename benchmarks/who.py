@@ -41,10 +41,11 @@ from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import LAPTOP, Preset, preset_named
 from ioweather.topics.source import DataSource
+from job_counts import count_jobs  # a module of this folder
 
 HARM_SHARE = 0.15
 # Two sick components a week among many jobs and transfers: noise, shared stripes, several suspects.
-BUSY = {"jobs": 500, "job_stats": True, "closed_loop": True, "detail_day": None, "scan_files": 200,
+BUSY = {"jobs": 500, "closed_loop": True, "detail_day": None, "scan_files": 200,
         "probe_seconds": 600, "sampler_seconds": 7200, "incidents_per_week": 2.0, "transfers_per_day": 6.0}  # fmt: skip
 FACILITY = replace(LAPTOP, name="who", **BUSY)
 
@@ -102,7 +103,7 @@ def without_job_stats(snapshot: Snapshot) -> Snapshot:
 
 def simulated(preset: Preset, seed: int) -> Iterator[tuple[str, list[Asked]]]:
     with tempfile.TemporaryDirectory() as folder:
-        made = generate(preset, Path(folder) / "facility", seed=seed)
+        made = generate(preset, Path(folder) / "facility", seed=seed, watch=count_jobs)
         with contextlib.redirect_stdout(io.StringIO()):
             lake = ingest_simulated(made, Path(folder) / "lake")
         with lake.snapshot() as snapshot, without_job_stats(snapshot) as bare:

@@ -36,52 +36,19 @@ def job_rows(
     count = len(ids)
     start = [BEGIN + int(i * gap * NS) for i in range(count)]
     return TABLES["jobs"].frame(
-        {
-            "cluster": [cluster] * count,
-            "raw_job_id": ids,
-            "step": [""] * count,
-            "restart": [0] * count,
-            "job_id": [str(each) for each in ids],
-            "array_job_id": [None] * count,
-            "het_offset": [None] * count,
-            "uid": [1000] * count,
-            "user": [user] * count,
-            "account": ["proj"] * count,
-            "name": ["climate"] * count,
-            "state": ["COMPLETED"] * count,
-            "submit_ns": start,
-            "start_ns": start,
-            "end_ns": [s + int(t * NS) for s, t in zip(start, seconds, strict=True)],
-            "node_count": [4] * count,
-            "cpu_count": [16] * count,
-            "nodes": ["n[1-4]"] * count,
-        }
-    )
+        cluster=cluster, raw_job_id=ids, step="", restart=0, job_id=[str(each) for each in ids], uid=1000, user=user,
+        account="proj", name="climate", state="COMPLETED", submit_ns=start, start_ns=start,
+        end_ns=[s + int(t * NS) for s, t in zip(start, seconds, strict=True)], node_count=4, cpu_count=16,
+        nodes="n[1-4]", rows=count,
+    )  # fmt: skip
 
 
 def operations(job_id: int, at: int, *, read: int, write: int, cluster: str | None = None) -> Frame:
-    names = ("read", "write")
     return TABLES["job_operations"].frame(
-        {
-            "start_ns": [BEGIN + at * NS] * 2,
-            "interval_ns": [10 * NS] * 2,
-            "system": ["scratch"] * 2,
-            "component_kind": ["ost"] * 2,
-            "component": ["scratch-OST0000"] * 2,
-            "job_key": [str(job_id)] * 2,
-            "job_id": [job_id] * 2,
-            "cluster": [cluster] * 2,
-            "uid": [None] * 2,
-            "exe": [None] * 2,
-            "host": [None] * 2,
-            "operation": list(names),
-            "count": [10] * 2,
-            "bytes": [read, write],
-            "time_ns": [None] * 2,
-            "histogram": [None] * 2,
-            "quality": [0] * 2,
-        }
-    )
+        start_ns=BEGIN + at * NS, interval_ns=10 * NS, system="scratch", component_kind="ost",
+        component="scratch-OST0000", job_key=str(job_id), job_id=job_id, cluster=cluster, operation=["read", "write"],
+        count=10, bytes=[read, write], quality=0, rows=2,
+    )  # fmt: skip
 
 
 @pytest.fixture

@@ -25,19 +25,10 @@ def _add(lake: Lake, disks: list[tuple[str, str, str]], source: str = "block", v
     """Write bytes of every minute; a disk is (system, kind, component)."""
     rows = [(BEGIN + i * MINUTE_NS, *disk) for disk in disks for i in range(MINUTES)]
     start, system, kind, component = (list(column) for column in zip(*rows, strict=True))
-    count = len(rows)
     frame = TABLES["series"].frame(
-        {
-            "start_ns": start,
-            "interval_ns": [MINUTE_NS] * count,
-            "system": system,
-            "component_kind": kind,
-            "component": component,
-            "metric": ["write_bytes"] * count,
-            "value": [value] * count,
-            "quality": [0] * count,
-        }
-    )
+        start_ns=start, interval_ns=MINUTE_NS, system=system, component_kind=kind, component=component,
+        metric="write_bytes", value=value, quality=0, rows=len(rows),
+    )  # fmt: skip
     lake.append("series", frame, source=source)
 
 

@@ -147,11 +147,3 @@ def test_on_a_quiet_day_all_is_usual(lake):
     facts = {fact.label: fact.value for group in answer.facts for fact in group.facts}
     assert facts["probe, targets"] in {f"{1 + k / 100:.2f}x usual" for k in range(-15, 16)}
     assert facts["unhealthy components"] == 0
-
-
-def test_a_part_of_many_responses_says_the_same(lake, monkeypatch):
-    monkeypatch.setattr("ioweather.facts.run_targets._MOST_RESPONSES", 1500)
-    answer = why(SLOW, lake)
-    assert answer.headline.startswith("Storage was slow"), answer.headline
-    facts = {fact.label: fact.value for group in answer.facts for fact in group.facts}
-    assert float(str(facts["probe, targets"]).split("x")[0]) == pytest.approx(3.0, rel=0.2)

@@ -33,7 +33,7 @@ def test_programs_are_ranked_by_what_their_fixes_save(tmp_path):
     data = lake(tmp_path, [("good", 1, GOOD), ("bad", 2, BAD), ("bad", 3, BAD)])
     rows = instances_of(data, Facility(), {}).frame.records()
     (item,) = rank_programs(rows, dict(advise_runs(data, Facility())))
-    assert (item.program, item.runs, item.name, item.dimension) == ("bad", 2, "small_requests", "small_or_misaligned")
+    assert (item.program, item.runs, item.name, item.headline) == ("bad", 2, "small_requests", "small requests")
     assert item.io_seconds == pytest.approx(40.0)
     assert 0 < item.low <= item.seconds <= item.high <= 40.0
     assert item.job_id in (101, 102)

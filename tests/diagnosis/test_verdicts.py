@@ -14,7 +14,6 @@ from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.diagnosis import recorded_verdicts as verdicts
 from ioweather.diagnosis import verdict as judging
 from ioweather.diagnosis.recorded_verdicts import count_verdicts, due_verdicts, judge_due, read_recorded
-from ioweather.lake.lake import open_lake
 from ioweather.topics.source import ask
 from planted_association import START_NS
 from planted_why import ASKED, MINUTES, add_samples, make_why_lake
@@ -209,7 +208,3 @@ def test_a_pass_that_is_killed_goes_on_with_what_is_left_and_a_new_model_judges_
         assert snapshot.query("SELECT DISTINCT model_version FROM verdicts").fetchall() == [(newer,)]
         held = snapshot.bare.sql(f"SELECT count(*) FROM ({snapshot.pinned['verdicts'].scan()})").fetchall()
     assert held == [(6,)], "those of the first model stay"
-
-
-def test_nothing_to_judge(tmp_path):
-    assert judge_due(open_lake(tmp_path / "lake", create=True)) == (0, 0)

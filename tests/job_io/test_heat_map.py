@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from ioweather.job_io.heat_map import (
     Operations,
-    Resolution,
     make_heat_maps,
     spread_operations,
 )
@@ -25,13 +24,13 @@ SEGMENT = [("write", "?"), ("length", "i8"), ("start_seconds", "f8"), ("end_seco
 def bins(tmp_path):
     """Heat map of a log whose processes read so much in each bin, and wrote ten times that."""
 
-    def made(per_rank, nprocs=None, width=0.5, wanted=None):
+    def made(per_rank, nprocs=None, width=0.5):
         ranks = per_rank if isinstance(per_rank, dict) else dict(enumerate(per_rank))
         values = {rank: (np.array(row, np.int64), 10 * np.array(row, np.int64)) for rank, row in ranks.items()}
         job = JOB._replace(nprocs=nprocs or len(ranks), end_ns=START + 1000 * NS, run_seconds=1000.0)
         path = tmp_path / "heat.darshan"
         write_log(path, job, {"HEATMAP": heat_records({HEAT: values}, width)}, {HEAT: "heatmap:POSIX"})
-        return next(iter(make_heat_maps(read_log(path), wanted or Resolution(8, 66))), None)
+        return next(iter(make_heat_maps(read_log(path))), None)
 
     return made
 
@@ -40,7 +39,7 @@ def segments(rows, nprocs=4, run=10.0, wanted=None):
     """rows: (rank, write, length, start, end)."""
     made = np.array([row[1:] for row in rows], SEGMENT)
     operations = Operations(np.array([row[0] for row in rows]), made)
-    return spread_operations("POSIX", nprocs, run, operations, wanted or Resolution(8, 10), "trace")
+    return spread_operations("POSIX", nprocs, run, operations, "trace", wanted or (8, 10))
 
 
 def test_bins_that_fit_stay_as_they_are(bins):
@@ -53,7 +52,7 @@ def test_bins_that_fit_stay_as_they_are(bins):
 
 
 def test_records_of_different_length_and_missing_ranks(bins):
-    heat = bins({0: [1, 2, 3], 3: [7, 8]}, nprocs=4, wanted=Resolution(8, 8))
+    heat = bins({0: [1, 2, 3], 3: [7, 8]}, nprocs=4)
     assert heat is not None
     assert heat.read_bytes.tolist() == [[1, 2, 3], [0, 0, 0], [0, 0, 0], [7, 8, 0]]
 
@@ -83,7 +82,7 @@ OPERATIONS = st.lists(
 def test_no_byte_is_lost_and_each_lies_where_a_slow_count_puts_it(operations, rows, columns):
     """Against a loop over operations and columns."""
     listed = [(rank, write, length, start, start + took) for rank, write, length, start, took in operations]
-    heat = segments(listed, nprocs=6, run=60.0, wanted=Resolution(rows, columns))
+    heat = segments(listed, nprocs=6, run=60.0, wanted=(rows, columns))
     assert heat is not None
     expected = np.zeros((2, len(heat.read_bytes), columns))
     width = heat.column_seconds

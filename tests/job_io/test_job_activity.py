@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 
 import numpy as np
-import pytest
 
 from asking import describe_job
 from ioweather.ingestion.ingest import ingest
-from ioweather.job_io import view
 from ioweather.lake.lake import open_lake
 from ioweather.readers.darshan.writer import new_records, write_log
-from ioweather.topics.source import ask
 from planted_logs import HEAT, JOB, NS, START, heat
 
 WIDTH, BINS = 5.0, 8
@@ -48,12 +45,3 @@ def test_a_job_of_the_lake_has_the_map_of_its_log_while_that_is_there(tmp_path):
     path.unlink()
     os.mkfifo(path)  # opening it would wait for ever
     assert not has_map(lake, detail=True)
-
-
-def test_only_a_question_that_draws_opens_logs_and_never_for_a_server(tmp_path, monkeypatch):
-    lake = open_lake(tmp_path / "lake", create=True)
-    ingest(lake, [write_one(tmp_path / "a.darshan")])
-    monkeypatch.setattr(view, "read_log", lambda *_, **__: pytest.fail("a log was opened"))
-    ask("why", lake, {"job": "4711"})
-    answer = ask("job", lake, {"job": "4711", "detail": True}, files=False)
-    assert "job.activity" not in [exhibit.id for exhibit in answer.exhibits]

@@ -83,21 +83,6 @@ def test_a_destroyed_file_is_named_and_the_rest_answers_without_it(lake: Lake, c
     assert run(["lake", "--lake", str(lake.root)]) == 0
 
 
-def test_backup_refuses_a_damaged_file_and_keeps_the_copy_before(lake: Lake, tmp_path: Path, capsys) -> None:
-    copy = tmp_path / "copy"
-    assert run(["lake", "backup", str(copy), "--lake", str(lake.root)]) == 0
-    lake.append("series", series_frame(np.ones((60, 4)), start_ns=DAY + 9 * DAY_NS), source="tts")
-    victim = (
-        lake.root
-        / "tables"
-        / Path(lake.snapshot().pinned["series"].uris[-1]).relative_to(lake.root.resolve() / "tables")
-    )
-    flip_bit(victim, random.Random(2))
-    assert run(["lake", "backup", str(copy), "--lake", str(lake.root)]) == 2
-    assert victim.name in capsys.readouterr().err
-    assert open_lake(copy).tables()["series"] == 5 * 240
-
-
 def test_sealing_does_not_give_damage_a_new_digest(lake: Lake, capsys) -> None:
     flip_bit(table_files(lake)[0], random.Random(3))
     assert run(["lake", "compact", "--everything", "--lake", str(lake.root)]) == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -257,16 +256,6 @@ def test_a_name_that_the_library_would_take_for_another_is_refused(tmp_path):
     assert not (tmp_path / "a%20b").exists()
 
 
-def test_a_new_table_in_the_place_of_a_removed_one(lake):
-    for minute in range(3):
-        lake.append("series", series_frame(np.ones((1, 1)), start_ns=DAY + minute * MINUTE_NS), source="tts")
-    shutil.rmtree(lake.root)
-    again = open_lake(lake.root, create=True)
-    assert again.append("series", series_frame(np.ones((2, 1))), source="tts") == 2
-    assert again.append("series", series_frame(np.ones((3, 1))), source="tts") == 1
-    assert again.tables()["series"] == 3
-
-
 @pytest.mark.parametrize("damage", ["{", ""])
 def test_a_log_that_cannot_be_read_is_not_taken_for_an_empty_table(lake, damage):
     lake.append("series", series_frame(np.ones((2, 1))), source="tts")
@@ -300,10 +289,6 @@ def test_a_checkpoint_alone_names_the_version_of_a_table(lake):
     with lake.snapshot() as snapshot:
         assert snapshot.versions == {"series": table.version()}
         assert snapshot.frame("series").rows == 4
-
-
-def test_a_lake_is_not_for_everybody(lake):
-    assert lake.root.stat().st_mode & 0o777 == 0o750
 
 
 def test_operations_of_jobs_are_kept_as_long_as_raw_samples(lake):

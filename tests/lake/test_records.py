@@ -1,10 +1,9 @@
-"""Records of sealed days: whole or not at all, few of one place, and never code."""
+"""Cached results: whole or not at all, and few of one place."""
 
 from __future__ import annotations
 
 import os
 
-import numpy as np
 import pytest
 
 from ioweather.lake import caches
@@ -17,7 +16,7 @@ def lake(tmp_path):
     return open_lake(tmp_path / "lake", create=True)
 
 
-RECORD = {"a": np.arange(5.0), "words": np.array(["x", "yz"]), "none": np.zeros((0, 3), np.uint8)}
+RECORD = {"a": [0.1, 2.0, 1e300], "words": ["x", "yz"], "none": None}
 
 
 def files(lake) -> list:
@@ -27,27 +26,20 @@ def files(lake) -> list:
 def test_what_was_put_is_got(lake, monkeypatch):
     assert read_record(lake.root, "p", "k") is None
     write_record(lake.root, "p", "k", RECORD)
-    found = read_record(lake.root, "p", "k")
-    assert found is not None
-    assert list(found) == list(RECORD)
-    for name, values in RECORD.items():
-        np.testing.assert_array_equal(found[name], values)
-        assert found[name].dtype == values.dtype
+    assert read_record(lake.root, "p", "k") == RECORD
     assert read_record(lake.root, "p", "other") is None
     assert read_record(lake.root, "other", "k") is None
     monkeypatch.setattr(caches, "code_digest", lambda: "changed")
     assert read_record(lake.root, "p", "k") is None, "another version of the software works it out again"
 
 
-def test_what_is_cut_damaged_or_no_array_is_not_there(lake):
+def test_what_is_cut_or_damaged_is_not_there(lake):
     write_record(lake.root, "p", "k", RECORD)
     (file,) = files(lake)
     whole = file.read_bytes()
-    for body in (b"", whole[:20], whole[:-40], whole.replace(np.float64(3.0).tobytes(), np.float64(9.0).tobytes())):
+    for body in (b"", whole[:20], b"\xff" + whole):
         file.write_bytes(body)
         assert read_record(lake.root, "p", "k") is None
-    np.savez(file, a=np.array([print], dtype=object))
-    assert read_record(lake.root, "p", "k") is None
     write_record(lake.root, "p", "k", RECORD)
     assert read_record(lake.root, "p", "k") is not None
 

@@ -103,19 +103,6 @@ def test_wilson_interval_is_scipys() -> None:
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
 
-@pytest.mark.slow
-def test_intervals_cover_their_level() -> None:
-    rng = np.random.default_rng(5)
-    inside = np.zeros(2)
-    for _ in range(400):
-        sample = rng.gamma(2.0, size=40)
-        for i, (found, truth) in enumerate(
-            ((mean_estimate("m", sample), 2.0), (median_estimate("m", sample), float(stats.gamma(2.0).median())))
-        ):
-            inside[i] += found.low < truth < found.high  # type: ignore[operator]
-    assert (inside / 400 > 0.86).all()
-
-
 def slow_sums(values: np.ndarray, block: int, replicates: int, seed: int) -> np.ndarray:
     units = len(values)
     starts = np.random.default_rng(seed).integers(0, units, size=(replicates, -(-units // block)))

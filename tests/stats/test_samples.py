@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.stats.families import Law
-from ioweather.stats.mixture import _Group, least_gap
 from ioweather.stats.tail_fits import Sample, largest_gap, sample_of
 
 
@@ -59,17 +58,3 @@ def test_the_largest_gap_is_that_of_all_points(times: list[int], location: float
     sample, model = sample_of(times), Law("normal", location, scale)
     distance, _ = largest_gap(sample, model)
     assert distance == pytest.approx(every_point(sample, model, 0, sample.distinct), abs=1e-14)
-
-
-@given(times=TIMES, alphas=st.lists(st.floats(1.2, 5), min_size=60, max_size=60))
-@settings(max_examples=40, deadline=None)
-def test_the_least_gap_is_that_of_all_candidates(times: list[int], alphas: list[float]) -> None:
-    """Arbitrary parameters per candidate: the bounds must hold whatever the fits are."""
-    sample = sample_of(times)
-    first = np.arange(sample.distinct - 2)
-    fitted = Law("power_law", sample.values[first], np.array(alphas[: len(first)]))
-    group = _Group(sample, first, np.full_like(first, sample.distinct), fitted)
-    row, value, _ = least_gap([group], lambda rows, gaps: gaps[0])
-    plain = [every_point(sample, fitted.at(i), int(first[i]), sample.distinct) for i in range(len(first))]
-    assert value == pytest.approx(min(plain), abs=1e-14)
-    assert plain[row] == pytest.approx(min(plain), abs=1e-14)

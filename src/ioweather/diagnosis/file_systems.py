@@ -30,7 +30,7 @@ from ioweather.core.results import (
     largest_facts,
     snake_case,
 )
-from ioweather.core.units import HOUR_NS, NS, format_span, format_time_ns, format_value, now_ns
+from ioweather.core.units import HOUR_NS, NS, format_time_ns, format_value, now_ns
 from ioweather.diagnosis.events import TROUBLES, EventOutcome, event_item, events_of, newest_first, without_name
 from ioweather.diagnosis.now import SLOW
 from ioweather.facts.loads import FillLevel, LastHour, Loads, Measured, Traffic, fill_levels
@@ -55,7 +55,6 @@ class FileSystemState:
     read_bytes_per_s: float | None
     write_bytes_per_s: float | None
     peak_bytes_per_s: float | None
-    peak_is_nominal: bool
     load_ratio: float | None
     read_bytes: float
     write_bytes: float
@@ -64,7 +63,6 @@ class FileSystemState:
     full_ratio: float | None = None
     fullest: str | None = None
     fullest_ratio: float | None = None
-    rates: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,6 @@ _OLD_NS: Final = 2 * HOUR_NS  # a state of data that end earlier is past
 _SHADED: Final = ("incident", "component_health", "maintenance", "episode", "gap")
 _PROBLEMS: Final = ("incident", "component_health", "episode")
 _MOST_SHADED: Final = 8
-_MOST_RATES: Final = 96
 _FULL: Final = 0.9
 _MOST_NAMED: Final = 4
 _TIME: Final = ResultColumn("start_ns", "time", "time_ns")
@@ -121,27 +118,25 @@ def run(source: DataSource, params: Params) -> Answer:
     components = tuple(part for traffic in loads.traffic for part in _component_states(traffic, loads, fills))
     if loads.measured:  # of a server: its targets
         components = tuple(part for part in components if part.server == loads.where)
-    # The strongest events as shaded periods; overlapping events are merged and named by the strongest.
-    stretches: list[tuple[int, int, list[EventOutcome]]] = []
-    for event in sorted((e for e in events if e.kind in _SHADED), key=lambda e: e.start_ns):
+    # The most serious events, each where no more serious one is shaded.
+    shaded: list[Reference] = []
+    known = [event for event in events if event.kind in _SHADED]
+    for event in sorted(known, key=lambda e: (_SHADED.index(e.kind), -(e.strength_ratio or 0.0))):
         low, high = max(event.start_ns, loads.start_ns), min(event.end_ns or loads.end_ns, loads.end_ns)
-        if stretches and low <= stretches[-1][1]:
-            first, last, together = stretches.pop()
-            stretches.append((first, max(last, high), [*together, event]))
-        else:
-            stretches.append((low, high, [event]))
-    stretches.sort(key=lambda stretch: -max(e.strength_ratio or 0.0 for e in stretch[2]))
-    marked = sorted(stretches[:_MOST_SHADED], key=lambda stretch: stretch[0])
-    shaded = tuple(_shaded(low, high, together, loads) for low, high, together in marked)
+        if len(shaded) < _MOST_SHADED and all(high < each.value or (each.end or 0) < low for each in shaded):
+            name = _name_shaded(event, loads)
+            shaded.append(Reference("x", low, name, high, "bad" if event.kind in _PROBLEMS else ""))
     if loads.measured:
         fills = [fill for fill in fills if loads.where in (fill.component, loads.servers.get(fill.component))]
-        facts, exhibits = _component_facts(loads, fills), _component_exhibits(loads, shaded, events)
+        facts, exhibits = _component_facts(loads, fills), _component_exhibits(loads, tuple(shaded), events)
     else:
         facts = tuple(_state_facts(state, fills) for state in states)
-        exhibits = tuple(_filesystem_exhibits(loads, components, facility, shaded))
+        exhibits = tuple(_filesystem_exhibits(loads, components, tuple(shaded)))
+    newest = max((group.end_ns for group in source.snapshot.series()), default=0)
+    at = past_moment(loads.end_ns, is_newest=source.period_ns[1] >= newest)
     return Answer(
         question="What is the storage doing?" if loads.kind == "facility" else f"What is {loads.where} doing?",
-        headline=_headline(loads, states, events, _past_moment(source, loads)),
+        headline=_headline(loads, states, at),
         facts=facts,
         exhibits=exhibits,
         findings=tuple(_full_targets(fills)),
@@ -184,16 +179,10 @@ def _full_targets(fills: Sequence[FillLevel]) -> Iterator[Finding]:
 
 
 def _fill_facts(fills: Sequence[FillLevel]) -> Iterator[Fact]:
-    """Yield the fill level of the fullest of these targets and, of several, the mean."""
+    """Yield the fill level of the fullest of these targets."""
     for fill in fills[:1]:
-        free = f"{format_value(fill.free_bytes, 'bytes')} free, {format_time_ns(fill.end_ns)}"
-        if len(fills) == 1:
-            yield Fact("full", "full", fill.full_ratio, "ratio", note=free)
-            continue
-        yield Fact("fullest", "fullest target", fill.full_ratio, "ratio", note=f"{fill.component}: {free}")
-        mean, total = sum(each.full_ratio for each in fills) / len(fills), sum(each.free_bytes for each in fills)
-        note = f"{format_value(total, 'bytes')} free on {len(fills):,} targets"
-        yield Fact("full", "full, mean of targets", mean, "ratio", note=note)
+        note = f"{fill.component}: {format_value(fill.free_bytes, 'bytes')} free, {format_time_ns(fill.end_ns)}"
+        yield Fact("fullest", "fullest target", fill.full_ratio, "ratio", note=note)
 
 
 def _state(
@@ -217,7 +206,6 @@ def _state(
         now.read,
         now.write,
         nominal,
-        nominal is not None,
         sum(rates) / nominal if rates and nominal else None,
         read,
         write,
@@ -226,7 +214,6 @@ def _state(
         sum(fill.full_ratio for fill in mine) / len(mine) if mine else None,
         mine[0].component if mine else None,
         mine[0].full_ratio if mine else None,
-        () if traffic is None else _block_maxima(traffic.total),
     )
 
 
@@ -240,13 +227,6 @@ def _busiest_component(traffic: Traffic | None) -> str | None:
         return None
     moved = np.nansum(traffic.parts_read, axis=0) + np.nansum(traffic.parts_write, axis=0)
     return traffic.components[int(np.argmax(moved))]
-
-
-def _block_maxima(values: Floats) -> tuple[float | None, ...]:
-    """Maxima of at most `_MOST_RATES` stretches, for a small chart."""
-    size = -(-len(values) // _MOST_RATES) or 1
-    parts = [values[i : i + size] for i in range(0, len(values), size)]
-    return tuple(number(np.nanmax(part)) if np.isfinite(part).any() else None for part in parts)
 
 
 def _component_states(traffic: Traffic, loads: Loads, fills: Sequence[FillLevel]) -> Iterable[ComponentState]:
@@ -272,16 +252,12 @@ def _component_states(traffic: Traffic, loads: Loads, fills: Sequence[FillLevel]
         )
 
 
-def _shaded(start_ns: int, end_ns: int, events: Sequence[EventOutcome], loads: Loads) -> Reference:
-    """The time of overlapping events, named by the component of the most serious, else by what happened; in charts of
-    one component by what was wrong with it."""
-    first = min(events, key=lambda e: (_SHADED.index(e.kind), -(e.strength_ratio or 0.0)))
-    name = (first.component or first.label).removeprefix(f"{first.filesystem.partition(' ')[0]}-")
-    if first.component == loads.where:
-        name = without_name(first.label, first.component).removeprefix("was ")
-        name = name.partition(" while ")[0].partition(" (")[0]
-    name += f" and {len(events) - 1} more" if len(events) > 1 else ""
-    return Reference("x", start_ns, name, end_ns, "bad" if first.kind in _PROBLEMS else "")
+def _name_shaded(event: EventOutcome, loads: Loads) -> str:
+    """The component of an event, else what happened; in charts of one component what was wrong with it."""
+    if event.component == loads.where:
+        wrong = without_name(event.label, event.component).removeprefix("was ")
+        return wrong.partition(" while ")[0].partition(" (")[0]
+    return (event.component or event.label).removeprefix(f"{event.filesystem.partition(' ')[0]}-")
 
 
 def past_moment(end_ns: int, *, is_newest: bool) -> str:
@@ -289,27 +265,20 @@ def past_moment(end_ns: int, *, is_newest: bool) -> str:
     return "" if is_newest and now_ns() - end_ns < _OLD_NS else f" at {format_time_ns(end_ns)}"
 
 
-def _past_moment(source: DataSource, loads: Loads) -> str:
-    newest = max((group.end_ns for group in source.snapshot.series()), default=0)
-    return past_moment(loads.end_ns, is_newest=source.period_ns[1] >= newest)
-
-
-def _headline(loads: Loads, states: Sequence[FileSystemState], events: Sequence[EventOutcome], at: str) -> str:
-    """Return the state of the file systems; for a component its strongest incident, then its load.
+def _headline(loads: Loads, states: Sequence[FileSystemState], at: str) -> str:
+    """Return the state of the file systems; of a component its load.
 
     The state is the newest, or that `at` the end of a past period.
     """
     if loads.measured:
         line = loads.measured[0]
         own, others = _mean_and_peer_mean(line)
-        wrong = [e for e in events if e.component == loads.where and e.kind in TROUBLES]
         text = "no data in this period"
         if own is not None:
             text = f"{_metric_label(line.metric)} {format_value(own, _unit(line))} on average"
             if others:
                 text += f", {format_value(own / others, 'factor')} the median of its {loads.peers} peers"
-        sick = f"{_describe_troubles(wrong)}. " if wrong else ""
-        return f"{loads.where}: {sick}{text[:1].upper() + text[1:] if sick else text}."
+        return f"{loads.where}: {text}."
     slow = [s for s in states if s.slow]
     if len(states) > 1:
         listed = ", ".join(f"{s.filesystem} ({format_value(s.slowdown, 'factor')})" for s in slow)
@@ -319,13 +288,6 @@ def _headline(loads: Loads, states: Sequence[FileSystemState], events: Sequence[
         none = f"None of {len(states)} file systems {'was' if at else 'is'} slow{at}.{load}"
         return f"Slow{at}: {listed}.{load}" if slow else none
     return " ".join(_describe_state(state, at) for state in states) or "No storage data in this period."
-
-
-def _describe_troubles(wrong: Sequence[EventOutcome]) -> str:
-    """Return the most serious event of a component with its time, and the number of the others."""
-    worst = min(wrong, key=lambda e: (TROUBLES.index(e.kind), -(e.strength_ratio or 0.0)))
-    more = f"; {len(wrong) - 1:,} more" if len(wrong) > 1 else ""
-    return f"{without_name(worst.label, worst.component)}, {format_span(worst.start_ns, worst.end_ns)}{more}"
 
 
 def _describe_state(state: FileSystemState, at: str) -> str:
@@ -358,7 +320,7 @@ def _state_facts(state: FileSystemState, fills: Sequence[FillLevel]) -> FactGrou
 
 
 def _filesystem_exhibits(
-    loads: Loads, components: Sequence[ComponentState], facility: Facility, shaded: tuple[Reference, ...]
+    loads: Loads, components: Sequence[ComponentState], shaded: tuple[Reference, ...]
 ) -> Iterable[Exhibit]:
     """Charts of load and slowdown, and the targets over time."""
     if loads.traffic:
@@ -523,8 +485,7 @@ def storage_screen(answer: Answer, params: Params) -> Iterator[Block]:
         yield ResultTable.of("filesystems", columns, rows)
     else:
         for group in answer.facts:
-            fill = sum(fact.name in ("full", "fullest") for fact in group.facts)
-            yield largest_facts(replace(group, title=""), 7 + fill)
+            yield largest_facts(replace(group, title=""), 7 + any(fact.name == "fullest" for fact in group.facts))
     yield from answer.findings
     charts = [(exhibit.title, chart) for exhibit in answer.exhibits for chart in exhibit.charts]
     lines = [replace(chart, title=chart.title or title) for title, chart in charts if chart.kind == "timeline"]

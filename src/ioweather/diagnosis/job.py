@@ -18,23 +18,10 @@ from ioweather.diagnosis.similar_runs import conditions_of_job, similar_to_job
 from ioweather.diagnosis.verdict_wording import explain
 from ioweather.facts.accounting import run_seconds
 from ioweather.job_io.advisor.advise import ACTIONS, LEAST_RATIO, advise, advised_answer, one_per_dimension, priced
-from ioweather.job_io.job_page import (
-    draw_server_exhibits,
-    page_exhibits,
-    server_caveats,
-    server_facts,
-    server_headline,
-)
+from ioweather.job_io.job_page import draw_server_traffic, page_exhibits, server_caveats, server_facts, server_headline
 from ioweather.job_io.outcomes import AdviceItem, JobOutcome, Unhealthy, WhyOutcome
 from ioweather.job_io.summary import ALWAYS_SAID, job_answer
-from ioweather.job_io.view import (
-    LOG_TABLES,
-    JobView,
-    as_one_run,
-    log_of,
-    named_log,
-    target_exhibit,
-)
+from ioweather.job_io.view import LOG_TABLES, JobView, as_one_run, log_of, named_log, target_exhibit
 from ioweather.topics.source import DataSource
 
 _MOST_ADVICE: Final = 3
@@ -45,16 +32,9 @@ _OF_COUNTED_JOB: Final = {
     "accounting": 8,
     "server_volume": 2,
     "server_operations": 5,
-    "server_requests": 2,
     "server_targets": 5,
 }
-_NOTES_OF_JOB: Final = (
-    "record_next_time",
-    "record_it_whole",
-    "which_run",
-    "slowdown",
-    "one_process_io",
-)
+_NOTES_OF_JOB: Final = ("record_next_time", "record_it_whole", "which_run", "slowdown", "one_process_io")
 _SLOW_PLACES: Final = ("longest_wait", "longest_queue", "slowest_probe")
 # Load from this share of similar runs on is shown where no component or job explains the storage's part. [ours]
 _HIGH_LOAD: Final = 0.9
@@ -103,7 +83,6 @@ def _run_time_screen(answer: Answer, result: WhyOutcome) -> Iterator[Block]:
             Fact("usual", "usual", usual, "seconds", usual / most, note),
         )
         yield FactGroup("runs", f"Run time compared with {result.n} similar jobs", runs)
-    yield from (group for group in answer.facts if group.name == "busy")
     yield from (finding for finding in answer.findings if finding.name != "as_of")
 
 
@@ -225,10 +204,7 @@ def job_screen(answer: Answer, params: Params) -> Iterator[Block]:
         yield Finding(f"{others.title}: {names}.", name="also_seen")
     notes = _NOTES_OF_JOB if result.worth else tuple(name for name in _NOTES_OF_JOB if name != "one_process_io")
     yield from _named_findings(answer, notes, ("alarm", "undecided"))
-    if result.logs:
-        yield Next(f"ioweather why {params['job']}", "My job or the storage")
-    else:
-        yield Next(f"ioweather why {params['job']}", "Was storage slow")
+    yield Next(f"ioweather why {params['job']}", "My job or the storage" if result.logs else "Was storage slow")
 
 
 def _accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
@@ -246,24 +222,19 @@ def _accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
         project=source.facility.project_of(account=row["account"], uid=row["uid"], exe=None),
         program=name,
         logs=0,
-        processes=None,
         nodes=row["node_count"],
         start_ns=row["start_ns"],
         end_ns=row["end_ns"] or row["start_ns"],
         run_seconds=seconds if math.isfinite(seconds) else None,
-        io_seconds=None,
         read_bytes=None if counted is None else counted.read_bytes,
         write_bytes=None if counted is None else counted.write_bytes,
-        bytes_per_s=None,
-        metadata_ratio=None,
-        files=0,
     )
     about = accounting_facts(row)
     if counted is None:
         took = "is still running" if row["end_ns"] is None else f"ran {format_seconds(seconds)}"
         headline = f"Job {row['job_id']} ({name or 'unnamed'}, user {user}) {took}; it has no Darshan log."
         return Answer("job", headline, (about,), findings=(RECORD_NEXT,), caveats=(_NO_LOG,), result=known)
-    exhibits = tuple(draw_server_exhibits(counted)) if params["detail"] else ()
+    exhibits = (draw_server_traffic(counted),) if params["detail"] else ()
     facts, caveats = (about, *server_facts(counted)), (_NO_LOG, *server_caveats(counted))
     return Answer("job", server_headline(row["job_id"], counted), facts, exhibits, caveats=caveats, result=known)
 

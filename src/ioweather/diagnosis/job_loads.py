@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.frames import Floats, Frame, Ints
-from ioweather.facts.job_metrics import NEVER_FIRST, NEVER_LAST, FileRecords, file_records
+from ioweather.facts.job_metrics import NEVER_FIRST, NEVER_LAST, FileRecords, file_records, merge_spans
 from ioweather.facts.run_targets import target_number
-from ioweather.facts.system_activity import merge_spans
 
 AMOUNTS: Final = ("read_bytes", "write_bytes", "requests")
 _JOINED_BYTES: Final = 1 << 20  # the usual size of a remote request of Lustre

@@ -442,9 +442,10 @@ def _find_peaks(
                 FROM ({selection.scan(metrics)}) WHERE interval_ns > 0 GROUP BY 1, start_ns)
             SELECT component, {peaks} FROM rates GROUP BY component ORDER BY component""").fetchall()
         table = np.array([row[1:] for row in rows], np.float64).reshape(len(rows), len(amounts)).T
-        found = {"components": np.array([row[0] for row in rows], np.str_), "peaks": np.nan_to_num(table)}
+        found = {"components": [row[0] for row in rows], "peaks": np.nan_to_num(table).tolist()}
         write_record(snapshot.root, place, key, found)
-    return tuple(str(name) for name in found["components"].tolist()), np.asarray(found["peaks"], np.float64)
+    names = tuple(map(str, found["components"]))
+    return names, np.asarray(found["peaks"], np.float64).reshape(len(amounts), len(names))
 
 
 def _digest(key: Any) -> str:

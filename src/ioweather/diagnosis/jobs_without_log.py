@@ -49,7 +49,6 @@ _MEASURES: Final = {
     "probe_data": "probe reads and writes",
     "probe_metadata": "probe metadata operations",
 }
-_MOST_BUSY: Final = 3
 RECORD_NEXT: Final = Finding(
     "To see a job's own I/O next time, load Darshan: module load darshan (ioweather docs: jobs-without-a-log).",
     name="record_next_time",
@@ -135,7 +134,6 @@ def judge_accounted_job(
     seconds = float(accounting.run_seconds(jobs)[this])
     groups = (
         FactGroup("comparison", "Run time compared with similar jobs", tuple(_comparison_facts(verdict, seconds))),
-        FactGroup("busy", "Jobs that moved the most data during this job", tuple(_busy_facts(visible, row))),
         accounting_facts(row),
     )
     reason = Reason.NO_SYSTEM_DATA if verdict.kind == "unknown" else None
@@ -351,19 +349,6 @@ def _comparison_facts(verdict: _JobVerdict, seconds: float) -> Iterator[Fact]:
         middle = f"half of them {format_seconds(verdict.low_seconds)} to {format_seconds(verdict.high_seconds)}"
         yield Fact("usual_run_time", "usual", verdict.usual_seconds, "seconds", note=middle)
     yield Fact("similar_jobs", "similar jobs", verdict.similar, "count", note="same user, name and nodes")
-
-
-def _busy_facts(snapshot: Snapshot, job: dict[str, Any]) -> Iterator[Fact]:
-    """Visible jobs that the servers counted most bytes of during this job."""
-    if not snapshot.pinned["job_operations"].uris:
-        return
-    low, high = job["start_ns"], job["end_ns"]
-    rows = snapshot.rows("job_operations", {"start_ns <": high})
-    own = -1 if job["raw_job_id"] is None else job["raw_job_id"]
-    sql = f"""SELECT job_key, sum(bytes) FROM ({rows}) WHERE start_ns + interval_ns > {low} AND bytes > 0
-        AND job_id IS DISTINCT FROM {own} GROUP BY job_key ORDER BY 2 DESC, 1 LIMIT {_MOST_BUSY}"""
-    for number, (key, moved) in enumerate(snapshot.bare.execute(sql).fetchall(), 1):
-        yield Fact(f"busy_{number}", one_line(str(key)) or "without an id", float(moved), "bytes")
 
 
 def _findings(verdict: _JobVerdict, filesystem: str | None, counted: ServerIo | None) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from shlex import quote
 from typing import Any, Final, Literal
 
@@ -122,8 +122,7 @@ _COLUMNS: Final = columns_of(
     "extra_seconds: beyond similar [seconds]; run_seconds: ran [seconds]; "
     "log_words: log [text]; verdict_words: verdict [text]"
 )
-# Columns that are shown only if a listed job has a value; with jobs without a log, all are.
-_IF_KNOWN: Final = ("cluster", "run_words", "verdict_words")
+# With jobs that all have a log, these columns are not shown.
 _IF_UNLOGGED: Final = ("run_seconds", "log_words")
 _MOST_WORDS: Final = 8
 
@@ -169,7 +168,9 @@ def run(source: DataSource, params: Params) -> Answer:
     of_unlogged = unlogged.outcomes(first[first >= wanted] - wanted)
     runs = [of_logged[row] if row < wanted else of_unlogged[row - wanted] for row in first.tolist()]
     columns = tuple(column for column in _COLUMNS if _is_shown(column.name, runs))
-    rows = tuple(tuple(_cell(run, column.name) for column in columns) for run in runs)
+    # Job ids are text, since they are no amounts.
+    shown = [replace(run, job_id=str(run.job_id)) for run in runs]
+    rows = tuple(tuple(getattr(run, column.name) for column in columns) for run in shown)
     title = f"{len(runs):,} of {count:,} jobs, {_ORDERS[params['order']]}"
     if any(run.run_words for run in runs):
         title += "; for each job, the run with the most I/O time"
@@ -198,30 +199,19 @@ def run(source: DataSource, params: Params) -> Answer:
 
 
 def _is_shown(name: str, runs: Sequence[RunOutcome]) -> bool:
-    """Whether the table has the column: if a listed job has a value, or all jobs have a log."""
-    unlogged = any(run.known_by for run in runs)
-    if name in _IF_KNOWN:
-        return any(getattr(run, name) for run in runs)
-    if name in _IF_UNLOGGED and not unlogged:
+    """Whether the table has the column: if a listed job has a value."""
+    if name in _IF_UNLOGGED and not any(run.known_by for run in runs):
         return False
-    return name == "job_id" or not unlogged or any(getattr(run, name) is not None for run in runs)
-
-
-def _cell(run: RunOutcome, name: str) -> Any:
-    """Value of a column; job ids as text, since they are no amounts."""
-    return str(run.job_id) if name == "job_id" else getattr(run, name)
+    return not runs or any(getattr(run, name) not in (None, "") for run in runs)
 
 
 def _headline(count: int, wanted: int, sums: Mapping[str, float]) -> str:
     if not count:
         return "No job matches."
     moved = format_value(sums["read_bytes"] + sums["write_bytes"], "bytes")
-    if not wanted:
-        return f"{count:,} jobs, none with a Darshan log."
-    if count > wanted:
-        return f"{count:,} jobs; {wanted:,} of them ({wanted / count:.0%}) have a Darshan log and moved {moved}."
-    jobs = f"{count:,} jobs ({sums['count']:,.0f} runs)" if sums["count"] > count else f"{count:,} runs"
-    return f"{jobs} moved {moved}."
+    runs = f" ({sums['count']:,.0f} runs)" if sums["count"] > wanted else ""
+    logs = "" if count == wanted else f"; {wanted:,} of them ({wanted / count:.0%}) have a Darshan log"
+    return f"{count:,} jobs{runs}{logs}; {moved} moved."
 
 
 def _say_newest(source: DataSource) -> str:
@@ -303,11 +293,8 @@ def _last_verdicts(verdicts: Frame, runs: Frame) -> list[dict[str, Any]]:
     """Kind of the last recorded verdict on each run, and whether as of its end; empty where there is none."""
     known = verdicts.take(verdicts.text("log_digest").codes >= 0)
     known = known.take(np.argsort(known.ints("as_of_ns"), kind="stable"))
-    kinds, at_end = known.text("kind").tolist(), known.ints("as_of_ns") == known.ints("end_ns")
-    return [
-        {"verdict": kinds[row], "verdict_as_of": "end" if at_end[row] else "later"} if row >= 0 else {}
-        for row in rows_of(known.text("log_digest"), runs.text("log_digest")).tolist()
-    ]
+    fields = [*map(_verdict_fields, known.records()), {}]
+    return [fields[row] for row in rows_of(known.text("log_digest"), runs.text("log_digest")).tolist()]
 
 
 def _clusters_to_show(clusters: Sequence[str | None], every_job: Frame) -> dict[str, list[Any]]:
@@ -394,16 +381,13 @@ def _run_time_verdicts(source: DataSource, jobs: Frame) -> list[dict[str, Any]]:
     found = source.frame("verdicts", columns, optional=True, any_time=True)
     found = found.take(found.text("log_digest").codes < 0)
     found = found.take(np.argsort(found.ints("as_of_ns"), kind="stable"))
-    last = {
-        tuple(row[name] for name in names): {
-            "verdict": row["kind"],
-            "verdict_as_of": "end" if row["as_of_ns"] == row["end_ns"] else "later",
-        }
-        for row in found.records()
-    }
-    if not last:
-        return [{}] * jobs.rows
-    return [last.get(tuple(row.values()), {}) for row in jobs.select(names).records()]
+    last = {tuple(row[name] for name in names): _verdict_fields(row) for row in found.records()}
+    return [last.get(tuple(row.values()), {}) for row in jobs.select(names).records()] if last else [{}] * jobs.rows
+
+
+def _verdict_fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of RunOutcome from a row of `verdicts`."""
+    return {"verdict": row["kind"], "verdict_as_of": "end" if row["as_of_ns"] == row["end_ns"] else "later"}
 
 
 def _users(runs: Frame) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,8 +20,8 @@ from ioweather.agent.status import (
 )
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.facility import Facility, is_local_disk
-from ioweather.core.results import Answer, Block, Coverage, Fact, FactGroup, Finding, ResultTable, number_names
+from ioweather.core.facility import Facility
+from ioweather.core.results import Answer, Block, Coverage, Exhibit, Finding, ResultTable, number_names
 from ioweather.core.safe_files import default_spool_dir
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, now_ns
 from ioweather.facts.slowdown import RELATIVE_ERROR, ROLLUP_COLUMNS, OperationSeries, operation_series
@@ -82,8 +81,6 @@ SLOW: Final = 2.0
 # An operation in flight for longer hangs.
 _HANG_SECONDS: Final = 5.0
 _DATA: Final = ("read", "write", "write_sync")
-# Paths with facts, the slowest first; the result lists all.
-_MOST_PATHS: Final = 12
 _RECENT_MINUTES: Final = 30
 # A facility whose baseline is the whole period: so much of it, so that the cost does not grow with the lake. [ours]
 _USUAL_NS: Final = 28 * DAY_NS
@@ -94,22 +91,12 @@ Key: TypeAlias = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class History:
-    """What a lake adds to the agents' status: the usual seconds and their number, the minutes of the last half hour,
-    and the hosts whose agents wrote into it (None without a lake)."""
+    """What a lake adds to the agents' status: the usual seconds and their number, and the minutes of the last half
+    hour."""
 
     facility: Facility = field(default_factory=Facility)
     usual: dict[Key, tuple[float, int]] = field(default_factory=dict)
     minutes: dict[Key, OperationSeries] = field(default_factory=dict)
-    hosts: frozenset[str] | None = None
-
-    def knows(self, agent: Status) -> bool:
-        """Return whether an agent on this host wrote into the lake. Without a lake every agent is known."""
-        return self.hosts is None or agent.host in self.hosts
-
-    def leaves_out(self, agent: Status, moment_ns: int) -> bool:
-        """Return whether an agent has been gone for an hour and never wrote into this lake."""
-        is_gone = agent.is_stale(moment_ns) and moment_ns - agent.heard_ns > HOUR_NS
-        return is_gone and not self.knows(agent)
 
 
 def recent_history(source: DataSource, params: Params) -> History:
@@ -124,9 +111,8 @@ def recent_history(source: DataSource, params: Params) -> History:
 def read_history(snapshot: Snapshot, at_ns: int | None = None) -> History:
     """The history of a lake, from its roll-ups."""
     moment = at_ns or now_ns()
-    hosts = _agent_hosts(snapshot)
     if not snapshot.pinned["response_rollups"].uris:
-        return History(snapshot.facility, hosts=hosts)
+        return History(snapshot.facility)
     window_ns = snapshot.facility.baseline_ns
     history = (moment - (window_ns or _USUAL_NS), moment)
     recent = (moment - _RECENT_MINUTES * MINUTE_NS, moment)
@@ -141,28 +127,7 @@ def read_history(snapshot: Snapshot, at_ns: int | None = None) -> History:
     )
     expected = {key: series.expected(window_ns, moment) for key, series in hours.items()}
     usual = {key: (seconds, n) for key, (seconds, n) in expected.items() if seconds is not None}
-    return History(snapshot.facility, usual, minutes, hosts)
-
-
-def _agent_hosts(snapshot: Snapshot) -> frozenset[str]:
-    """Hosts that pushed rows, were probed from, have disks in the lake, or whose segments were read."""
-    pushed = (folder.name for folder in (snapshot.root / "inbox").glob("*"))
-    disks = (name.partition(":")[0] for name in snapshot.filesystems() if is_local_disk(name))
-    sql = f"""SELECT DISTINCT host FROM response_rollups WHERE interval_ns = {HOUR_NS}
-        UNION SELECT regexp_extract(path, 'seg-(.+)-[0-9]+-[0-9]+[.]', 1) FROM ingests WHERE source = 'spool'"""
-    return frozenset((*pushed, *disks, *(str(host) for (host,) in snapshot.query(sql).fetchall())))
-
-
-def _next_step(source: DataSource) -> str:
-    """Return how to measure, after what shows the newest samples if the lake has any."""
-    ends = list[int]()
-    with suppress(DataUnavailable):
-        if (snapshot := source.snapshot_if_there()) is not None:
-            ends = [group.end_ns for group in snapshot.series()]
-    start = "tart one: ioweather probe PATH"
-    if not ends:
-        return f"S{start}"
-    return f"The newest samples in the lake are from {format_time_ns(max(ends))}: ioweather fs. Or s{start}"
+    return History(snapshot.facility, usual, minutes)
 
 
 def run(source: DataSource, params: Params) -> Answer:
@@ -175,26 +140,16 @@ def run(source: DataSource, params: Params) -> Answer:
             statuses += filter(None, [read_status(spool)])
     remote = remote_agents(source.directory, moment, statuses)
     history = source.shared(recent_history, params)
-    foreign = [status.host for status in statuses if history.leaves_out(status, moment)]
-    statuses = [status for status in statuses if not history.leaves_out(status, moment)]
     if not statuses and not remote:
-        gone = f"The agent on {foreign[0]} has stopped and never wrote into this lake." if foreign else ""
-        raise DataUnavailable(gone or "No agent has run here.", hint=_next_step(source))
+        raise DataUnavailable("No agent has run here.", hint="Start one: ioweather probe PATH")
     # Numbers of a remote agent that is gone are days old.
     live = [status for status in remote if status.life(moment) == "running"]
     targets = [(status, target) for status in (*statuses, *live) for target in status.targets]
     outcomes = [_compare_operation(*each, operation, history) for each in targets for operation in each[1].operations]
     hangs = [hang for each in targets for hang in _hangs(*each, history.facility, moment)]
     agents = tuple(AgentOutcome(each.host, each.life(moment), (moment - each.heard_ns) / NS) for each in remote)
-    groups, left_out = _facts_by_path(outcomes, moment)
-    if agents:
-        title = "Agents on other hosts (time since last report)"
-        groups.append(FactGroup("agents", title, tuple(_agent_facts(agents, remote))))
     stale = tuple(status.host for status in statuses if status.is_stale(moment))
     caveats = [f"The agent on {name} has stopped; its last measurements are shown." for name in stale]
-    caveats += [f"{status.host}: local agent, not in this lake." for status in statuses if not history.knows(status)]
-    if left_out:
-        caveats.append(f"{left_out:,} more probed paths are not slower. List them with --json.")
     if history.usual:
         usual = history.facility.baseline_text.replace("the whole period", "the last four weeks")
         caveats.append(f"Baseline: {usual}, from roll-ups, accurate to {RELATIVE_ERROR:.0%}.")
@@ -205,7 +160,7 @@ def run(source: DataSource, params: Params) -> Answer:
     return Answer(
         question="How slow is storage now?",
         headline=_headline(outcomes, hangs, agents),
-        facts=tuple(groups),
+        exhibits=(Exhibit("now.operations", "Operations", tables=(_tabulate(outcomes, moment),)),) if outcomes else (),
         findings=number_names([*_operation_findings(outcomes, hangs), *_agent_findings(agents, remote)]),
         caveats=tuple(caveats),
         coverage=(Coverage(good + missed + failed, good, "probe operations", excluded),) if outcomes else (),
@@ -241,13 +196,6 @@ def _operation_findings(
     for o in operations:
         for name, n in o.errors.items():
             yield Finding(f"{n:,} {o.op} operations on {_where(o)} failed with {name}.", "alarm", "failed_operations")
-
-
-def _agent_facts(agents: Sequence[AgentOutcome], remote: Sequence[Status]) -> Iterator[Fact]:
-    """Time since the last report of each agent on another host."""
-    for number, (agent, each) in enumerate(zip(agents, remote, strict=True), 1):
-        note = f"{agent.state}, {each.software_version}"
-        yield Fact(f"agent_{number}", agent.host, agent.heard_seconds, "seconds", None, note)
 
 
 def _agent_findings(agents: Sequence[AgentOutcome], remote: Sequence[Status]) -> Iterator[Finding]:
@@ -313,33 +261,20 @@ def _compare_operation(
     )
 
 
-def _facts_by_path(operations: Sequence[OperationOutcome], now_ns: int) -> tuple[list[FactGroup], int]:
-    """(facts by path and host, the slowest paths if there are many; number of paths that are not listed)."""
-    paths: dict[tuple[str, str], list[Fact]] = {}
-    slowest: dict[tuple[str, str], float] = {}
-    titles: dict[tuple[str, str], str] = {}
-    for o in operations:
-        path = o.host, o.target
-        slowest[path] = max(slowest.get(path, 0.0), o.slowdown or 0.0)
-        titles[path] = f"{_where(o)} ({o.target})"
-        if o.slowdown is None:
-            note = (
-                f"no baseline yet ({o.usual_count})" if o.median_seconds is not None else "no data in the last minute"
-            )
-            fact = Fact(o.op, o.op, o.median_seconds, "seconds", None, note)
-        else:
-            age = "" if o.last_ns is None else f", {format_seconds(max(0.0, (now_ns - o.last_ns) / NS))} ago"
-            share = min(1.0, max(0.0, math.log10(o.slowdown))) if o.slowdown > 0 else 0.0
-            note = f"{format_seconds(o.median_seconds or 0.0)}{age}"
-            fact = Fact(o.op, o.op, o.slowdown, "factor", share, note)
-        paths.setdefault(path, []).append(fact)
-    listed = list(paths)
-    if len(paths) > _MOST_PATHS:
-        listed = sorted(paths, key=lambda path: -slowest[path])[:_MOST_PATHS]
-    groups = [
-        FactGroup(f"path_{number}", titles[path], number_names(paths[path])) for number, path in enumerate(listed, 1)
+def _tabulate(operations: Sequence[OperationOutcome], moment_ns: int) -> ResultTable:
+    """All operations, the slowest against their usual time first."""
+    columns = (
+        "where [text]; path [text]; operation [text]; slowdown: against usual [factor]; takes [seconds]; "
+        "usual [seconds]; age: last one ago [seconds]"
+    )
+    rows = [
+        (
+            *(_where(o), o.target, o.op, o.slowdown, o.median_seconds, o.usual_seconds),
+            None if o.last_ns is None else max(0.0, (moment_ns - o.last_ns) / NS),
+        )
+        for o in sorted(operations, key=lambda each: -(each.slowdown or 0.0))
     ]
-    return groups, len(paths) - len(listed)
+    return ResultTable.of("operations", columns, rows)
 
 
 def _headline(
@@ -373,24 +308,12 @@ def _headline(
 
 def now_screen(answer: Answer, params: Params) -> Iterator[Block]:
     """The slowest operations, then what is wrong."""
-    result = answer.result
-    assert isinstance(result, NowOutcome)
-    measured = [each for each in result.operations if each.median_seconds is not None]
-    slowest = sorted(measured, key=lambda each: -(each.slowdown or 0.0))[:10]
-    rows = [
-        (
-            _where(o),
-            o.op,
-            o.slowdown,
-            o.median_seconds,
-            o.usual_seconds,
-        )
-        for o in slowest
-    ]
+    measured = [each for exhibit in answer.exhibits for each in exhibit.tables[0].rows if each[4] is not None]
+    rows = [(each[0], *each[2:6]) for each in measured[:10]]
     if rows:
         columns = "where [text]; operation [text]; slowdown: against usual [factor]; takes [seconds]; usual [seconds]"
-        left = len(measured) - len(rows)
-        yield ResultTable.of("operations", columns, rows, f"The slowest of {len(measured)}" if left else "")
+        title = f"The slowest of {len(measured)}" if len(measured) > len(rows) else ""
+        yield ResultTable.of("operations", columns, rows, title)
     yield from (finding for finding in answer.findings if finding.kind == "alarm")
 
 

@@ -205,17 +205,13 @@ def recorded_of_job(source: DataSource, params: Params) -> tuple[RecordedVerdict
     if snapshot is None:
         return ()
     view = source.shared(find_named_log, params)
-    try:
-        return read_recorded(snapshot, str(view.applications.text("log_digest").tolist()[view.main_run]))
-    except DataUnavailable:
-        return ()
+    return read_recorded(snapshot, str(view.applications.text("log_digest").tolist()[view.main_run]))
 
 
 def read_recorded(snapshot: Snapshot, digest: str) -> tuple[RecordedVerdict, ...]:
-    """Recorded verdicts on a run, the earliest `as_of_ns` first; DataUnavailable without any verdicts."""
-    if not snapshot.pinned["verdicts"].uris:
-        raise DataUnavailable("no verdicts were recorded")
-    return _recorded(snapshot.frame("verdicts", _RECORDED, {"log_digest": digest}))
+    """Recorded verdicts on a run, the earliest `as_of_ns` first."""
+    is_empty = not snapshot.pinned["verdicts"].uris
+    return () if is_empty else _recorded(snapshot.frame("verdicts", _RECORDED, {"log_digest": digest}))
 
 
 _RECORDED: Final = names_of("as_of_ns end_ns kind likeliest probability_ratio headline model_version judged_ns")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -26,8 +25,8 @@ from ioweather.topics.source import DataSource
 
 @dataclass(frozen=True)
 class TriageItem:
-    """A program of a user, and what its `runs` could win together: `seconds` with bounds. `name` to `fix` are of the
-    pattern that costs most; `job_id` is the run with most to win."""
+    """A program of a user, and what its `runs` could win together: `seconds` with bounds. `name` and `headline` are of
+    the pattern that costs most; `job_id` is the run with most to win."""
 
     program: str
     user: str
@@ -39,9 +38,6 @@ class TriageItem:
     high: float
     name: str
     headline: str
-    dimension: str
-    evidence: str
-    fix: tuple[str, ...]
     job_id: int
 
 
@@ -60,7 +56,7 @@ class TriageOutcome:
 _LONGEST_RUN_DAYS: Final = 31
 # A job is submitted so long before its run at most. [ours]
 _LONGEST_WAIT_NS: Final = 365 * DAY_NS
-_CACHE: Final = "triage"
+_CACHE: Final = "triage-2"
 _MOST_CACHED: Final = 4_000
 # Runs whose files are in memory together.
 _AT_ONCE: Final = 50
@@ -82,9 +78,6 @@ class PossibleSaving:
     high: float
     name: str
     headline: str
-    dimension: str
-    evidence: str
-    fix: tuple[str, ...]
     pattern_seconds: float
 
 
@@ -93,7 +86,7 @@ def run(source: DataSource, params: Params) -> Answer:
     runs, period = read_costliest_runs(source, params["since"], params["most"])
     savings = read_savings(source, runs)
     recorded = source.snapshot.scalar("SELECT count(*) FROM job_io")
-    rows = _rows_in_time(runs, source.facility)
+    rows = sorted(instances_of(runs, source.facility, {}).frame.records(), key=lambda row: row["start_ns"])
     return triage_answer(rows, savings, period, int(recorded or 0))
 
 
@@ -135,8 +128,7 @@ def read_savings(source: DataSource, runs: Mapping[str, Frame]) -> dict[str, Pos
     """
     snapshot, job_io = source.snapshot, runs["job_io"]
     digests = tuple(map(str, job_io.text("log_digest").tolist()))
-    stored = read_record(snapshot.root, _CACHE, snapshot.facility.digest)
-    cached: dict[str, Any] = json.loads(bytes(stored["savings"])) if stored else {}
+    cached: dict[str, Any] = read_record(snapshot.root, _CACHE, snapshot.facility.digest) or {}
     missing = tuple(digest for digest in digests if digest not in cached)
     for first in range(0, len(missing), _AT_ONCE):
         some = missing[first : first + _AT_ONCE]
@@ -147,13 +139,9 @@ def read_savings(source: DataSource, runs: Mapping[str, Frame]) -> dict[str, Pos
         cached |= {digest: saving and asdict(saving) for digest, saving in found}
     of_these = {digest: cached.pop(digest) for digest in digests}
     if missing:
-        text = json.dumps(dict([*cached.items(), *of_these.items()][-_MOST_CACHED:])).encode()
-        write_record(snapshot.root, _CACHE, snapshot.facility.digest, {"savings": np.frombuffer(text, np.uint8)})
-    return {
-        digest: PossibleSaving(**{**saving, "fix": tuple(saving["fix"])})
-        for digest, saving in of_these.items()
-        if saving
-    }
+        newest = dict([*cached.items(), *of_these.items()][-_MOST_CACHED:])
+        write_record(snapshot.root, _CACHE, snapshot.facility.digest, newest)
+    return {digest: PossibleSaving(**saving) for digest, saving in of_these.items() if saving}
 
 
 def triage_answer(
@@ -242,17 +230,8 @@ def possible_saving(advised: Advised) -> PossibleSaving | None:
         advised.io_seconds or 0.0 if len(worth) > 1 else first.saving.high,
         first.name,
         first.headline,
-        first.dimension,
-        first.evidence,
-        first.fix_lines,
         first.seconds,
     )
-
-
-def _rows_in_time(frames: Mapping[str, Frame], facility: Facility) -> list[dict[str, Any]]:
-    """Rows of the runs, with the names of users and projects, in order of start."""
-    runs = instances_of(frames, facility, {}).frame
-    return runs.take(np.argsort(runs.ints("start_ns"), kind="stable")).records()
 
 
 def rank_programs(rows: Sequence[Mapping[str, Any]], savings: Mapping[str, PossibleSaving]) -> list[TriageItem]:
@@ -264,11 +243,9 @@ def rank_programs(rows: Sequence[Mapping[str, Any]], savings: Mapping[str, Possi
             groups[printable(program_of(row["exe"] or "")), user, row["project"] or ""].append((row, saving))
     items = []
     for whose, runs in groups.items():
-        of_pattern: dict[str, float] = defaultdict(float)
+        of_pattern: dict[tuple[str, str], float] = defaultdict(float)
         for _, saving in runs:
-            of_pattern[saving.name] += saving.pattern_seconds
-        name = max(of_pattern, key=lambda pattern: of_pattern[pattern])
-        largest = max((each for _, each in runs if each.name == name), key=lambda each: each.pattern_seconds)
+            of_pattern[saving.name, saving.headline] += saving.pattern_seconds
         example, _ = max(runs, key=lambda run: run[1].seconds)
         items.append(
             TriageItem(
@@ -278,11 +255,7 @@ def rank_programs(rows: Sequence[Mapping[str, Any]], savings: Mapping[str, Possi
                 sum(each.seconds for _, each in runs),
                 sum(each.low for _, each in runs),
                 sum(each.high for _, each in runs),
-                name,
-                largest.headline,
-                largest.dimension,
-                largest.evidence,
-                largest.fix,
+                *max(of_pattern, key=lambda pattern: of_pattern[pattern]),
                 int(example["job_id"]),
             )
         )

@@ -27,8 +27,8 @@ from ioweather.facts.job_metrics import (
     INTERFACE_SETS,
     NEVER_FIRST,
     NEVER_LAST,
-    first_of_each,
     maximum,
+    merge_spans,
     minimum,
     ratio_columns,
     rows_of_largest,
@@ -126,20 +126,15 @@ _LARGEST: Final = ("nprocs", "io_rank_count", "d_f_r_seconds", "d_f_w_seconds")
 
 def job_numbers(applications: Frame, matches: Frame) -> Ints:
     """Return the number of each log's job: 0, 1, ... in order of first start."""
-    start = applications.ints("start_ns")
-    end = applications.ints("end_ns")
+    start, end = applications.ints("start_ns"), applications.ints("end_ns")
     uid, job_id = (applications.ints(name) for name in ("uid", "job_id"))
     row = matches.ints("job_row", missing=-1)
     unmatched = row < 0
-    # Logs of one matched allocation are one job, whatever their own user and id.
-    uid, job_id = np.where(unmatched, uid, 0), np.where(unmatched, job_id, 0)
-    order = np.lexsort((start, job_id, uid, row))
-    new_key = first_of_each(row[order], uid[order], job_id[order])
-    previous_end = _running_end(end[order], new_key)
-    pause = np.zeros(len(order), np.bool_)
-    pause[1:] = (start[order][1:] > previous_end[:-1] + PAUSE_NS) & unmatched[order][1:]
-    group = np.empty(len(order), np.int64)
-    group[order] = np.cumsum(new_key | pause) - 1
+    # Logs of one matched allocation are one job, whatever their own user, id and time.
+    keys = np.stack([row, *(np.where(unmatched, each, 0) for each in (uid, job_id))])
+    key = np.reshape(np.unique(keys, axis=1, return_inverse=True)[1], -1)
+    first, last = (np.where(unmatched, each, 0) for each in (start, np.maximum(start, end) + PAUSE_NS))
+    *_, group = merge_spans(key, first, last, unit=NS)
     groups = int(group.max(initial=-1)) + 1
     first = minimum(start, group, groups)
     place = np.empty(groups, np.int64)
@@ -218,17 +213,6 @@ def _common_text(text: Text, group: Ints, groups: int) -> Text:
     low, high = minimum(codes, group, groups, known), maximum(codes, group, groups, known)
     merged = np.where(low == NEVER_FIRST, -1, np.where(low == high, low, len(text.categories)))
     return Text(merged.astype(np.int32), (*text.categories, "mixed"))
-
-
-def _running_end(end: Ints, new_key: Bools) -> Ints:
-    """Return the running maximum that restarts at each new key, by ranks with an offset for each key."""
-    rows = max(1, len(end))
-    order = np.argsort(end, kind="stable")
-    rank = np.empty(len(end), np.int64)
-    rank[order] = np.arange(len(end))
-    lifted = (np.cumsum(new_key) - 1) * rows + rank
-    highest: Ints = np.maximum.accumulate(lifted) % rows
-    return end[order][highest]
 
 
 JOB_COLUMNS: Final = names_of("""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ioweather.core.choices import busiest_filesystem, traffic_kind
 from ioweather.core.errors import DataUnavailable
@@ -72,16 +72,13 @@ class LatestRates:
         return sum(known) if known else None
 
 
-@dataclass
-class _Newest:
-    """The newest sample of each metric, by (file system, kind, component)."""
+# The newest sample of each metric, by (file system, kind, component).
+_Newest: TypeAlias = dict[tuple[str, str, str], dict[str, _Sample]]
 
-    of: dict[tuple[str, str, str], dict[str, _Sample]] = field(default_factory=dict)
 
-    def add(self, key: tuple[str, str, str], metric: str, sample: _Sample) -> None:
-        samples = self.of.setdefault(key, {})
-        if metric not in samples or samples[metric].end_ns < sample.end_ns:
-            samples[metric] = sample
+def _add(newest: _Newest, key: tuple[str, str, str], metric: str, sample: _Sample) -> None:
+    samples = newest.setdefault(key, {})
+    samples[metric] = max(samples.get(metric, sample), sample)
 
 
 def latest_rates(snapshot: Snapshot, where: str | None, spool: Path | None = None) -> LatestRates:
@@ -94,14 +91,14 @@ def latest_rates(snapshot: Snapshot, where: str | None, spool: Path | None = Non
     known = sorted({g.filesystem for g in groups})
     where = where or busiest_filesystem(snapshot)
     names = [where] if where is not None and where in known else [name for name in known if not is_local_disk(name)]
-    newest = _Newest()
+    newest: _Newest = {}
     for name in names:
         _add_samples_of_lake(snapshot, name, newest)
     if spool is not None:
         _add_samples_of_spool(spool, snapshot, names if where in known else None, newest)
-    servers = servers_of(snapshot, [component for _, _, component in newest.of])
+    servers = servers_of(snapshot, [component for _, _, component in newest])
     targets = tuple(_rates(newest, servers))
-    if where not in {filesystem for filesystem, _, _ in newest.of}:
+    if where not in {filesystem for filesystem, _, _ in newest}:
         targets = tuple(each for each in targets if each.server == where)
     if where is None or not targets:
         near = get_close_matches(str(where), sorted({*known, *servers.values()}), n=3, cutoff=0.5)
@@ -124,7 +121,7 @@ def _add_samples_of_lake(snapshot: Snapshot, filesystem: str, newest: _Newest) -
     sql = f"""SELECT component_kind, component, metric, arg_max((start_ns + interval_ns, interval_ns, value), start_ns)
         FROM ({rows}) WHERE isfinite(value) AND interval_ns > 0 GROUP BY ALL"""
     for kind, component, metric, sample in snapshot.bare.execute(sql).fetchall():
-        newest.add((filesystem, kind, component), metric, _Sample(*sample))
+        _add(newest, (filesystem, kind, component), metric, _Sample(*sample))
 
 
 def _add_samples_of_spool(spool: Path, snapshot: Snapshot, names: Sequence[str] | None, newest: _Newest) -> None:
@@ -135,7 +132,7 @@ def _add_samples_of_spool(spool: Path, snapshot: Snapshot, names: Sequence[str] 
             wanted = names is None or filesystem in names
             if wanted and row["metric"] in _METRICS and row["interval_ns"] > 0 and row["value"] is not None:
                 sample = _Sample(row["start_ns"] + row["interval_ns"], row["interval_ns"], float(row["value"]))
-                newest.add((filesystem, row["component_kind"], row["component"]), row["metric"], sample)
+                _add(newest, (filesystem, row["component_kind"], row["component"]), row["metric"], sample)
 
 
 def _rows_of_spool(spool: Path) -> Iterator[Mapping[str, Any]]:
@@ -153,8 +150,8 @@ def _rows_of_spool(spool: Path) -> Iterator[Mapping[str, Any]]:
 
 def _rates(newest: _Newest, servers: Mapping[str, str]) -> Iterator[TargetRates]:
     """Yield the rates of each target, in order of name."""
-    last = max((sample.end_ns for samples in newest.of.values() for sample in samples.values()), default=0)
-    for (filesystem, kind, component), samples in sorted(newest.of.items()):
+    last = max((sample.end_ns for samples in newest.values() for sample in samples.values()), default=0)
+    for (filesystem, kind, component), samples in sorted(newest.items()):
         moving = {name: sample for name, sample in samples.items() if name not in _ROOM}
         if not moving:
             continue

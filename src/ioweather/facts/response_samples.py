@@ -206,14 +206,9 @@ REPLICATES: Final = Param("replicates", "bootstrap replicates for each fit; 0: n
 _BATCH: Final = 20
 
 FAMILY_LABELS: Final = {
-    "uniform": "Uniform",
-    "normal": "Normal",
-    "gamma": "Gamma",
-    "cauchy": "Cauchy",
-    "weibull": "Weibull",
+    **{name: name.capitalize() for name in names_of("uniform normal gamma cauchy weibull exponential")},
     "lognormal": "LogNormal",
     "power_law": "Power Law",
-    "exponential": "Exponential",
 }
 
 
@@ -449,11 +444,10 @@ def independence_finding(test: tuple[float, float, int, int] | None) -> Finding:
     )
     if p_value > 0.05:
         return Finding(f"The data are consistent with independently slow targets {evidence}.", name=name)
-    if p_value > 0.01:
-        return Finding(f"Targets may not be slow independently {evidence}.", "undecided", name)
+    text = f"Targets are not independent {evidence}."
     if correlation > 0:
-        return Finding(f"Targets are slow together {evidence}: wide stripes are faster than predicted.", name=name)
-    return Finding(f"Targets are not independent {evidence}.", name=name)
+        text = f"Targets are slow together {evidence}: wide stripes are faster than predicted."
+    return Finding(text, "note" if p_value <= 0.01 else "undecided", name)
 
 
 def collective_decision(

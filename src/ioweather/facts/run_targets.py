@@ -440,8 +440,7 @@ def served_as_usual(events: Frame, sampled: TargetAmounts) -> Bools:
     shape = next(iter(sampled.amounts.values())).shape
     slow, requests = _service_slowdowns(sampled, shape)
     as_usual = (slow < _SLOW) & (requests >= _MANY_REQUESTS)
-    place = {name: column for column, name in enumerate(sampled.components)}
-    columns = np.array([place.get(name, -1) for name in map(str, events.text("component").tolist())], np.int64)
+    columns = _columns_of_components(events.text("component"), sampled.components)
     return np.where(columns >= 0, as_usual[:, columns], False)
 
 

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
 from ioweather.core.frames import Frame
 from ioweather.core.tables import Quality
-from ioweather.core.units import NS
 
 _SERIES: Final = ("system", "component", "job_key", "operation")
 
 
 @dataclass(frozen=True)
 class OperationTotals:
-    """Count and bytes of an operation; if the servers count them, their seconds, and requests by upper size limit."""
+    """Count and bytes of an operation."""
 
     count: int
     bytes: int
-    seconds: float | None = None
-    sizes: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -84,12 +80,8 @@ def _add_up(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Operati
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         groups[str(row[column])].append(row)
-    found = {}
-    for name, mine in groups.items():
-        sizes = Counter[int]()
-        for row in mine:
-            sizes.update({int(up_to): int(count) for up_to, count in json.loads(row["histogram"] or "{}").items()})
-        spent = [row["time_ns"] for row in mine if row["time_ns"] is not None]
-        count, moved = sum(row["count"] for row in mine), sum(row["bytes"] or 0 for row in mine)
-        found[name] = OperationTotals(count, moved, sum(spent) / NS if spent else None, dict(sorted(sizes.items())))
+    found = {
+        name: OperationTotals(sum(row["count"] for row in mine), sum(row["bytes"] or 0 for row in mine))
+        for name, mine in groups.items()
+    }
     return dict(sorted(found.items(), key=lambda item: (-item[1].bytes, -item[1].count, item[0])))

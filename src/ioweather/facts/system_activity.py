@@ -20,7 +20,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Column, Floats, Frame, Ints, Text
 from ioweather.core.tables import Quality
 from ioweather.core.units import MINUTE_NS, pairs_of
-from ioweather.facts.job_metrics import IoSpans, own_bytes, runs_with_io, sums
+from ioweather.facts.job_metrics import IoSpans, merge_spans, own_bytes, runs_with_io, sums
 from ioweather.facts.system_grid import Steps
 from ioweather.lake import grid
 from ioweather.lake.lake import Snapshot
@@ -134,18 +134,8 @@ def io_steps(grid: Steps, spans: IoSpans) -> Stretches:
     """Return the m steps of each run: the union of those that spans of its files touch. I/O on a stamp ends its
     step."""
     first, last = grid.closed(spans.first_ns), grid.closed(spans.last_ns)
-    order = np.lexsort((first, spans.run))
-    run, first, last = spans.run[order], first[order], last[order]
-    if not len(run):
-        return Stretches(run, first, last, spans.runs)
-    # An offset for each run, so that the running maximum starts again.
-    width = int(last.max() - first.min()) + 2
-    offset = run * width
-    reached = np.maximum.accumulate(last + offset)
-    begins = np.ones(len(run), np.bool_)
-    begins[1:] = first[1:] + offset[1:] > reached[:-1]
-    ends = np.append(begins[1:], True)
-    return Stretches(run[begins], first[begins], (reached - offset)[ends], spans.runs)
+    run, first, last, _ = merge_spans(spans.run, first, last, unit=1)
+    return Stretches(run, first, last, spans.runs)
 
 
 def volume(
@@ -203,27 +193,6 @@ def monitored_mounts(files: Frame, facility: Facility, filesystem: str) -> set[s
         for mount in files.text("mount").categories
         if (found := facility.filesystem_of_path(mount)) is not None and found.name == filesystem
     }
-
-
-def merge_spans(run: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Merge touching spans of each run: (run, begin, end of each stretch, stretch of each span)."""
-    if not len(run):
-        nothing = np.zeros(0, np.int64)
-        return nothing, nothing, nothing, nothing
-    order = np.lexsort((first, run))
-    run, first, last = run[order], first[order], last[order]
-    # Runs are shifted so that a running maximum does not reach from one into the next; microseconds leave room for
-    # 100,000 runs in a year.
-    origin = int(first.min())
-    low, high = (first - origin) // 1000, (last - origin) // 1000
-    offset = run * (int(high.max()) + 2)
-    reached = np.maximum.accumulate(high + offset)
-    begins = np.ones(len(run), np.bool_)
-    begins[1:] = low[1:] + offset[1:] > reached[:-1]
-    at = np.flatnonzero(begins)
-    stretch = np.zeros(len(run), np.int64)
-    stretch[order] = np.cumsum(begins) - 1
-    return run[at], first[at], np.maximum.reduceat(last, at), stretch
 
 
 def merge_windows(windows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -193,7 +193,7 @@ def before_after(rows: Sequence[Row], labels: Sequence[str]) -> Exhibit:
     rates = [row["mib_per_s_per_node"] if per_node else _divide_or_none(row["bytes_per_s"], MIB) for row in rows]
     bars = ResultTable.of("rates", f"run [text]; rate [{unit}]", zip(labels, rates, strict=True))
     cells = ((label, row["log_digest"][:12], *(row[name] for name in _RUN_VALUES)) for label, row in pairs)
-    estimates, findings = [], []
+    estimates = []
     for label, row in pairs:
         speed, writes = row["improvement"], row["fs_write_count"]
         estimates += [
@@ -201,17 +201,12 @@ def before_after(rows: Sequence[Row], labels: Sequence[str]) -> Exhibit:
             Estimate(f"improvement[{label}]", speed, "factor", n=1, method=_ONE_RUN),
             Estimate(f"write_operations[{label}]", writes, "count", n=1, method="exact count"),
         ]
-        if row is not rows[0]:
-            if speed is not None:
-                faster = f"{label} is {format_value(speed, 'factor')} as fast as {labels[0]}"
-                findings.append(Finding(f"{faster}: {row['amount']} against {rows[0]['amount']}.", name="speed"))
-            findings += [Finding(f"{label}: {text}.", name="change") for text in _describe_changes(row, rows[0])]
     return Exhibit(
         "car11.fig11",
         tables=(ResultTable.of("runs", _RUN_COLUMNS, cells),),
         charts=(Chart.of("bars", bars, "x=run y=rate", "Performance of each run"),),
         estimates=tuple(estimates),
-        findings=tuple(findings),
+        findings=(Finding(headline(rows, labels), name="speed"), *number_names(_find_differences(rows, labels))),
         caveats=CAVEATS,
     )
 
@@ -276,9 +271,6 @@ def _find_differences(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Fi
         yield Finding(text, name="difference")
 
 
-_MOST_PROGRAMS: Final = 3
-
-
 def headline(rows: Sequence[Row], labels: Sequence[str]) -> str:
     """Return a sentence on the run that differs most from the first, by how much, and the main reasons."""
     rows = _add_ratios(rows)
@@ -291,8 +283,7 @@ def headline(rows: Sequence[Row], labels: Sequence[str]) -> str:
     programs = list(dict.fromkeys(row["program"] for row in rows if row["program"]))
     warning = ""
     if len(programs) > 1:
-        named = ", ".join([*programs[:_MOST_PROGRAMS], *(["..."] if len(programs) > _MOST_PROGRAMS else [])])
-        warning = f"These are different programs ({named}). Their times are comparable only if they do the same work. "
+        warning = f"These are different programs ({', '.join(programs)}): compare times only of the same work. "
     if abs(factor - 1) <= EQUAL:
         return f"{warning}{other} is as fast as {first}: {amounts}."
     times = max(factor, 1 / factor)

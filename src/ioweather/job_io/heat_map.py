@@ -29,15 +29,9 @@ _MARGIN: Final = 1e-10
 _SEGMENT: Final = [("write", "?"), ("length", "f8"), ("start_seconds", "f8"), ("end_seconds", "f8")]
 
 
-class Resolution(NamedTuple):
-    """Maximum number of rows (groups of ranks) and columns (stretches of time)."""
-
-    rows: int
-    columns: int
-
-
-# A drawn cell takes some 130 bytes, and a page has up to twelve drawings: two modules, two operations, two widths.
-PAGE = Resolution(rows=24, columns=48)
+# Maximum number of rows (groups of ranks) and columns (stretches of time): a drawn cell takes some 130 bytes, and a
+# page has up to twelve drawings: two modules, two operations, two widths.
+_MOST: Final = (24, 48)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +64,12 @@ class Operations(NamedTuple):
     unrecorded_ranks: tuple[int, ...] = ()
 
 
-def make_heat_maps(log: DarshanLog, resolution: Resolution = PAGE) -> tuple[HeatMap, ...]:
+def make_heat_maps(log: DarshanLog) -> tuple[HeatMap, ...]:
     """Return one heat map per module of a log. Time is since its start; columns are whole bins of its heat map."""
     found = []
     for module, operations in sorted(_list_operations(log).items()):
         origin: Origin = "heat map" if operations.bins else "trace"
-        found.append(spread_operations(module, log.job.nprocs, log.job.run_seconds, operations, resolution, origin))
+        found.append(spread_operations(module, log.job.nprocs, log.job.run_seconds, operations, origin, _MOST))
     return tuple(heat for heat in found if heat is not None and heat.total_bytes > 0)
 
 
@@ -122,9 +116,10 @@ def _list_operations(log: DarshanLog) -> dict[str, Operations]:
 
 
 def spread_operations(
-    module: str, nprocs: int, run_seconds: float, operations: Operations, wanted: Resolution, origin: Origin
+    module: str, nprocs: int, run_seconds: float, operations: Operations, origin: Origin, most: tuple[int, int]
 ) -> HeatMap | None:
-    """Make a heat map from operations of one rank each; None without any. Its columns are whole bins, if there are."""
+    """Make a heat map from operations of one rank each; None without any. Its columns are whole bins, if there are;
+    `most` are its rows and columns at most."""
     ranks, segments, bin_seconds, bins, unrecorded = operations
     start, end = (np.asarray(segments[name], np.float64) for name in ("start_seconds", "end_seconds"))
     known = np.isfinite(start) & np.isfinite(end) & (start >= 0) & (end >= start) & (ranks >= 0) & (ranks < nprocs)
@@ -132,10 +127,10 @@ def spread_operations(
         return None
     start, end, ranks, write = start[known], end[known], ranks[known], segments["write"][known]
     length = np.maximum(segments["length"][known], 0).astype(np.float64)
-    rank_step, rows = _split_into_groups(nprocs, wanted.rows)
-    columns, column_seconds = wanted.columns, max(run_seconds, float(end.max()), 1e-9) / wanted.columns
+    rank_step, rows = _split_into_groups(nprocs, most[0])
+    columns, column_seconds = most[1], max(run_seconds, float(end.max()), 1e-9) / most[1]
     if bins:
-        bins_of_column, columns = _split_into_groups(bins, wanted.columns)
+        bins_of_column, columns = _split_into_groups(bins, most[1])
         column_seconds = bins_of_column * bin_seconds
     grids = np.zeros((2, rows * columns))
     for first in range(0, len(start), _CHUNK):

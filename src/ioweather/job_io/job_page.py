@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,14 +30,11 @@ from ioweather.facts.job_metrics import (
     sums,
     times,
 )
-from ioweather.facts.server_io import OperationTotals, ServerIo
+from ioweather.facts.server_io import ServerIo
 from ioweather.job_io.heat_map import HeatMap, draw_heat_map, make_heat_maps
 from ioweather.job_io.summary import bin_labels, format_run_time
 from ioweather.job_io.view import JobView, printable
 from ioweather.readers.darshan.log import DarshanLog
-
-# Kind of use, files, mean and largest size; sizes are the highest byte touched, None where none is recorded.
-FileKind: TypeAlias = tuple[str, int, float | None, int | None]
 
 MOST_FILES: Final = 20
 NOT_SHOWN: Final = "(path not shown)"
@@ -48,8 +45,7 @@ INTERFACES: Final[Mapping[str, dict[str, Any]]] = tomllib.loads(
 
 @dataclass(frozen=True)
 class Usage:
-    """What one interface did. `io_seconds` is D of its records alone, `seconds` the time of all processes together by
-    kind of call. `pattern` has reads and writes: all, sequential, consecutive."""
+    """What one interface did. `io_seconds` is D of its records alone."""
 
     name: str
     noun: str
@@ -57,13 +53,10 @@ class Usage:
     io_seconds: float | None
     read_bytes: int
     write_bytes: int
-    seconds: Mapping[str, float]
     read_sizes: tuple[int, ...]
     write_sizes: tuple[int, ...]
     common_sizes: tuple[tuple[int, int], ...]
     operations: Mapping[str, int]
-    kinds: tuple[FileKind, ...] = ()
-    pattern: tuple[tuple[str, int, int, int], ...] = ()
 
     @property
     def bytes_per_s(self) -> float | None:
@@ -142,7 +135,7 @@ def _draw_activity(heat_maps: Sequence[HeatMap]) -> Exhibit:
 
 
 def _compare_interfaces(view: JobView, used: list[Usage]) -> Exhibit:
-    """Return the bytes of each interface, and the mean time per process in each kind of call."""
+    """Return the bytes and the time of each interface."""
     overview = ResultTable.of(
         "interfaces",
         "interface [text]; files [count]; read [bytes]; written [bytes]; "
@@ -153,35 +146,13 @@ def _compare_interfaces(view: JobView, used: list[Usage]) -> Exhibit:
         ),
         "Bytes by interface",
     )
-    run_seconds = view.row()["process_seconds"]
-    processes = int(view.applications.ints("nprocs").sum())
-    waited = any(usage.seconds["waiting"] for usage in used)
-    rows: list[tuple[Cell, ...]] = []
-    for usage in used:
-        for part, seconds in usage.seconds.items():
-            if part != "waiting" or waited:
-                rows.append((usage.name, part, seconds / processes, seconds / run_seconds if run_seconds else None))
-    cost = ResultTable.of(
-        "cost",
-        "interface [text]; part [text]; seconds: time per process [seconds]; share: of the run [ratio]",
-        rows,
-        "Mean time per process",
-    )
-    chart = Chart.of("bars", cost, "x=interface y=seconds series=part", "I/O cost: mean time per process")
-    notes = ["The time of an interface includes the layers below it: HDF5 calls MPI-IO, which calls POSIX."]
-    notes += ["Metadata includes close(), where file systems flush."]
-    if waited:
-        notes += ["Waiting time is recorded only for non-blocking PnetCDF operations."]
-    return Exhibit("job.interfaces", "Interfaces", tables=(overview, cost), charts=(chart,), caveats=tuple(notes))
+    note = "The time of an interface includes the layers below it: HDF5 calls MPI-IO, which calls POSIX."
+    return Exhibit("job.interfaces", "Interfaces", tables=(overview,), caveats=(note,))
 
 
 def _describe_interface(usage: Usage) -> Exhibit:
-    """Return sizes, operations, order of access and files of one interface."""
+    """Return sizes of accesses and operations of one interface."""
     tables: list[ResultTable] = []
-    if usage.kinds:
-        columns = f"kind [text]; count: {usage.noun} [count]; mean: mean highest byte [bytes]; "
-        columns += "largest: highest byte [bytes]"
-        tables.append(ResultTable.of("file_kinds", columns, (k for k in usage.kinds if k[1]), "Files by use"))
     if usage.common_sizes:
         columns = "size: access size [bytes]; bytes: exactly [count]; count: accesses [count]"
         common = ((size, size, count) for size, count in usage.common_sizes)
@@ -193,13 +164,6 @@ def _describe_interface(usage: Usage) -> Exhibit:
     used = [(name, place) for name, place in (("read", 1), ("written", 2)) if any(row[place] for row in bins)]
     sizes = [(row[0], name, row[place]) for name, place in used for row in bins]
     operations = [(label, count) for label, count in usage.operations.items() if count > 0]
-    # Sequential (a higher offset than before) includes consecutive (where the last one ended).
-    orders = [
-        (label, order, count)
-        for label, *counts in usage.pattern
-        for order, count in zip(("all", "sequential", "consecutive"), counts, strict=True)
-        if counts[0]
-    ]
     charts = []
     for name, title, columns, encoding, rows in (
         (
@@ -210,13 +174,6 @@ def _describe_interface(usage: Usage) -> Exhibit:
             sizes,
         ),
         ("operations", "Operations", "operation [text]; calls [count]", "x=operation y=calls", operations),
-        (
-            "pattern",
-            "Access pattern",
-            "operation [text]; order [text]; calls [count]",
-            "x=operation y=calls series=order",
-            orders,
-        ),
     ):
         # One bar alone says nothing: its number is enough.
         if len({row[0] for row in rows}) > 1:
@@ -249,11 +206,7 @@ def _tabulate_mounts(view: JobView, records: FileRecords) -> Exhibit:
     table = ResultTable.of(
         "mounts", "mount [text]; type: file system [text]; files [count]; read [bytes]; written [bytes]", rows
     )
-    cells = tuple((row[0], name, row[place]) for row in rows for name, place in (("read", 3), ("written", 4)))
-    bars = ResultTable.of("by_mount", "mount [text]; operation [text]; moved [bytes]", cells)
-    chart = Chart.of("bars", bars, "x=mount y=moved series=operation", "Bytes by mount point")
-    charts = (chart,) if len(rows) > 1 and any(row[2] for row in cells) else ()
-    return Exhibit("job.mounts", "Data by mount point", tables=(table,), charts=charts)
+    return Exhibit("job.mounts", "Data by mount point", tables=(table,))
 
 
 def _find_first_rows(records: FileRecords) -> Ints:
@@ -325,16 +278,9 @@ def _sum_file_module(records: FileRecords, name: str, rows: Bools, entry: Mappin
         first, *others = (int(records.ints(column)[rows].sum()) for column in columns.split("-"))
         return first - sum(others)
 
-    def seconds(part: str) -> float:
-        return float(records.seconds(f"{part}_seconds")[rows].sum())
-
     spent = np.asarray(times(records, rows)["io_seconds"])
     known = spent[np.isfinite(spent)]
     accesses = [(records.ints(f"access{i}_bytes")[rows], records.ints(f"access{i}_count")[rows]) for i in range(1, 5)]
-    pattern = tuple(
-        (f"{verb}s", total(f"{verb}_count"), total(f"sequential_{verb}_count"), total(f"consecutive_{verb}_count"))
-        for verb in ("read", "write")
-    )
     return Usage(
         name=name,
         noun="files",
@@ -342,32 +288,11 @@ def _sum_file_module(records: FileRecords, name: str, rows: Bools, entry: Mappin
         io_seconds=float(known.sum()) if len(known) else None,
         read_bytes=total("read_bytes"),
         write_bytes=total("write_bytes"),
-        seconds={"reading": seconds("read"), "writing": seconds("write"), "metadata": seconds("meta"), "waiting": 0.0},
         read_sizes=tuple(map(total, READ_BINS)),
         write_sizes=tuple(map(total, WRITE_BINS)),
         common_sizes=_count_common_sizes(accesses),
         operations={label: total(columns) for label, columns in entry["operations"].items()},
-        kinds=tuple(_count_file_kinds(records, rows)),
-        pattern=pattern if name == "POSIX" else (),
     )
-
-
-def _count_file_kinds(records: FileRecords, rows: Bools) -> Iterator[FileKind]:
-    """Yield files by use. Sizes are those that any module saw of a file: MPI-IO itself records none."""
-    there = records.per_file(rows.astype(np.int64)) > 0
-    read = records.per_file(records.ints("read_count") + records.ints("read_bytes"), rows) > 0
-    written = records.per_file(records.ints("write_count") + records.ints("write_bytes"), rows) > 0
-    size = file_sizes(records)
-    for kind, mask in {
-        "all": there,
-        "only read": read & ~written,
-        "only written": written & ~read,
-        "read and written": read & written,
-        "no data moved": there & ~read & ~written,
-    }.items():
-        known = size[there & mask & (size != NEVER_LAST)]
-        sizes = (float(known.mean()), int(known.max())) if len(known) else (None, None)
-        yield kind, int((there & mask).sum()), *sizes
 
 
 def file_sizes(records: FileRecords) -> Ints:
@@ -423,12 +348,6 @@ def _sum_library(log: DarshanLog | None, name: str, entry: Mapping[str, Any]) ->
         io_seconds=slowest,
         read_bytes=int(total(f"{prefix}_BYTES_READ")),
         write_bytes=int(total(f"{prefix}_BYTES_WRITTEN")),
-        seconds={
-            "reading": float(total(f"{prefix}_F_READ_TIME")),
-            "writing": float(total(f"{prefix}_F_WRITE_TIME")),
-            "metadata": float(sum(map(total, entry["meta"]))),
-            "waiting": float(total(entry.get("wait", ""))),
-        },
         read_sizes=tuple(int(total(f"{prefix}_SIZE_READ{size}")) for size in sizes),
         write_sizes=tuple(int(total(f"{prefix}_SIZE_WRITE{size}")) for size in sizes),
         common_sizes=common,
@@ -484,12 +403,8 @@ def server_facts(found: ServerIo) -> tuple[FactGroup, ...]:
         (
             "server_operations",
             "Operations",
-            [
-                Fact(f"{name}_count", printable(name), done.count, "count", note=_format_server_time(done))
-                for name, done in found.operations.items()
-            ],
+            [Fact(f"{name}_count", printable(name), done.count, "count") for name, done in found.operations.items()],
         ),
-        ("server_requests", "Request size", list(_list_mean_requests(found))),
         (
             "server_targets",
             f"Targets ({len(found.targets)})",
@@ -502,23 +417,8 @@ def server_facts(found: ServerIo) -> tuple[FactGroup, ...]:
     return tuple(FactGroup(name, title, tuple(facts)) for name, title, facts in groups if facts)
 
 
-def _list_mean_requests(found: ServerIo) -> Iterator[Fact]:
-    """Yield the mean of reads and of writes, with the largest bin of the histogram if there is one."""
-    for verb in ("read", "write"):
-        done = found.operations.get(verb)
-        if done is not None and done.count:
-            up_to, most = max(done.sizes.items(), key=lambda item: item[1], default=(0, 0))
-            note = f"{most / sum(done.sizes.values()):.0%} up to {format_bytes(up_to)}" if most else ""
-            yield Fact(f"{verb}_request_bytes", f"{verb}s, mean", done.bytes / done.count, "bytes", note=note)
-
-
-def _format_server_time(done: OperationTotals) -> str:
-    """Return the servers' seconds for an operation; empty if they do not count them."""
-    return "" if done.seconds is None else f"{done.seconds:,.3g} s of server time"
-
-
-def draw_server_exhibits(found: ServerIo) -> Iterator[Exhibit]:
-    """Yield traffic over time, operations, targets and sizes of requests, as the servers counted them."""
+def draw_server_traffic(found: ServerIo) -> Exhibit:
+    """Return the traffic of the job over time, as the servers counted it."""
     step = -(-len(found.times) // _MOST_TIMES)
     rows: list[tuple[Cell, ...]] = []
     for first in range(0, len(found.times), step):
@@ -527,15 +427,4 @@ def draw_server_exhibits(found: ServerIo) -> Iterator[Exhibit]:
         rows += [(starts[0], "read", sum(read) / seconds), (starts[0], "written", sum(written) / seconds)]
     table = ResultTable.of("over_time", "time [time_ns]; direction [text]; bytes_per_s [bytes_per_s]", rows)
     chart = Chart.of("timeline", table, "x=time y=bytes_per_s series=direction", "Bytes per second")
-    yield Exhibit("job.server_timeline", "Server traffic of this job", charts=(chart,))
-    amounts = "count: operations [count]; bytes [bytes]; seconds: server time [seconds]"
-    for name, parts in (("operation", found.operations), ("target", found.targets)):
-        done = [(printable(n), d.count, d.bytes, d.seconds) for n, d in parts.items()]
-        table = ResultTable.of(f"{name}s", f"{name} [text]; {amounts}", done)
-        title = f"{name.capitalize()}s, according to server counters"
-        yield Exhibit(f"job.server_{name}s", title, tables=(table,))
-    sizes = [(name, up_to, count) for name, done in found.operations.items() for up_to, count in done.sizes.items()]
-    if sizes:
-        columns = "operation [text]; up_to_bytes: up to [bytes]; count: requests [count]"
-        table = ResultTable.of("sizes", columns, sizes)
-        yield Exhibit("job.server_sizes", "Request sizes, according to server counters", tables=(table,))
+    return Exhibit("job.server_timeline", "Server traffic of this job", charts=(chart,))

@@ -16,7 +16,7 @@ import numpy as np
 from ioweather.core.results import Answer, Fact, FactGroup, Finding, number_names
 from ioweather.core.tables import FILE_MODULES, READ_BINS, SIZE_BIN_UPPER_BYTES, STRATEGIES, WRITE_BINS
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value, names_of
-from ioweather.facts.bandwidth import Verb, bandwidth_caveats, passed_seconds
+from ioweather.facts.bandwidth import Verb, bandwidth_caveats
 from ioweather.facts.runs import program_of, signatures
 from ioweather.job_io.advisor.profile import FILESYSTEMS, UNKNOWN
 from ioweather.job_io.outcomes import JobOutcome
@@ -105,7 +105,6 @@ def recording_advice(view: JobView) -> str | None:
 # A note on standard streams needs this share of the run. [ours]
 WORTH_SAYING: Final = 0.05
 _OBJECT_STORES: Final = ("DFS", "DAOS")
-_DENSE: Final = 5
 _VERBS: Final[tuple[Verb, Verb]] = ("read", "write")
 _CACHED: Final = {"read": "reads came from memory", "write": "writes went to memory"}
 
@@ -210,24 +209,12 @@ def _find_notes_on_interfaces(row: Mapping[str, Any]) -> Iterator[tuple[str, str
 def _find_notes_on_speed(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield why a speed may not be that of the storage (see facts.bandwidth)."""
     causes = {verb: set(bandwidth_caveats(row, verb)) for verb in _VERBS}
-    either = causes["read"] | causes["write"]
-    spans = []
-    for verb in (verb for verb in _VERBS if "ranks" in causes[verb]):
-        passed, spent = passed_seconds(row, verb), row[f"d_{verb}_seconds"]
-        # If much more time passed than was spent, the job did something else between its phases of I/O.
-        if row["nprocs"] > 1 and passed is not None and passed < _DENSE * spent:
-            spans.append(f"{verb} {format_seconds(passed)} ({format_seconds(spent)})")
-    if spans:
-        yield "io_spans", f"Time from first to last operation (busy time of the slowest process): {', '.join(spans)}."
     cached = [verb for verb in _VERBS if "cache" in causes[verb]]
     if cached:
         rates = [f"{format_bytes(row[f'{verb}_bytes'] / row[f'{verb}_seconds'])}/s per process" for verb in cached]
         what = " and ".join(f"{_CACHED[verb]} ({rate})" for verb, rate in zip(cached, rates, strict=True))
         yield "cached_io", f"{what[0].upper()}{what[1:]}, not storage."
-    if "layer" in either and _is_mostly_mpiio(row):
-        factor = row["io_seconds"] / row["posix_io_seconds"]
-        yield "speed_of_mpiio", f"Speeds are MPI-IO speeds. The POSIX calls below were {factor:.1f} times as fast."
-    if "spans" in either:
+    if "spans" in causes["read"] | causes["write"]:
         text = "The slowest rank is not recorded. Time on shared files is measured from the first open to the last I/O."
         yield "no_slowest_rank", text
 
@@ -417,7 +404,6 @@ def _list_time_facts(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
         "reading": row["read_seconds"],
         "writing": row["write_seconds"],
         "metadata": row["meta_seconds"],
-        "waiting": row["wait_seconds"],
         "console": console if whole and console > _LEAST_OF_BAR * whole else None,
         "not recorded": unknown if unknown > _LEAST_OF_BAR * (whole or 0.0) else None,
     }

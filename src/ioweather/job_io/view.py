@@ -87,11 +87,7 @@ class JobView:
         length = self.applications.ints("end_ns") - self.applications.array("start_ns")
         seconds = float((self.applications.ints("nprocs") * np.maximum(length, 0)).sum() / NS)
         run = row["run_seconds"] if row["run_seconds"] and row["run_seconds"] > 0 else None
-        # Waits for non-blocking PnetCDF calls, the only waits that Darshan measures.
-        waited, records = None, self.log.records("PNETCDF_FILE") if self.log else None
-        if records is not None and "PNETCDF_FILE_F_WAIT_TIME" in (records.dtype.names or ()):
-            waited = float(np.maximum(records["PNETCDF_FILE_F_WAIT_TIME"], 0.0).sum())
-        return row | {"process_seconds": seconds or None, "run_seconds": run, "wait_seconds": waited}
+        return row | {"process_seconds": seconds or None, "run_seconds": run}
 
     @cached_property
     def unrecorded_file_count(self) -> int:
@@ -325,8 +321,10 @@ def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) 
     raw_id = raw_id_of(snapshot, job_id)
     where = {"job_id": raw_id} | ({} if uid is None else {"uid": uid})
     applications = snapshot.frame("applications", where=where, period_ns=source.period_ns)
-    jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id, **_make_cluster_filter(params)})
-    if params.get("cluster") is not None:
+    cluster = params.get("cluster")
+    on_cluster = {} if cluster is None else {"cluster": cluster}
+    jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id, **on_cluster})
+    if on_cluster:
         state = match_jobs(applications, jobs).text("state")
         applications = applications.take(state.equals("matched"))
     if not applications.rows:
@@ -410,11 +408,6 @@ def raw_id_of(snapshot: Snapshot, job_id: str) -> int:
     if len(ids) > 1:
         raise UsageError(f"Job {job_id} has several raw IDs: {', '.join(map(str, ids))}.", hint="Specify one of them.")
     return ids[0]
-
-
-def _make_cluster_filter(params: Params) -> dict[str, str]:
-    """Return the filter of rows by the parameter `cluster`; empty if it is not given."""
-    return {} if params.get("cluster") is None else {"cluster": params["cluster"]}
 
 
 def _apply_path_policy(frame: Frame, column: str, paths: PathPolicy) -> Frame:

@@ -5,8 +5,7 @@
 <lake>/mapping.toml      mapping of labelled samples (Prometheus), besides the mappings that are shipped
 <lake>/tables/<name>/    Delta tables, partitioned by UTC day
 <lake>/seals/<day>.json  groups of a sealed day of `series`, and its files
-<lake>/exhibits/         cached results
-<lake>/records/          arrays cached for questions about months; computed again where one is missing
+<lake>/records/          cached results; computed again where one is missing
 <lake>/.store            address of a lake in object storage: this is then its working directory (`object_store`)
 <lake>/checked.json      when `lake check` ran last, and what it found
 <lake>/damaged/          table files that `lake check --set-aside` took out

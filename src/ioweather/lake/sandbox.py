@@ -227,8 +227,8 @@ def _answer_query(question: Mapping[str, Any]) -> str:
             con.execute(line)
         asked = con.sql(checked_statement(question["sql"]))
         columns, types = asked.columns, asked.types
-        every = enumerate(types, start=1)  # by position, because names may be there twice
-        readable = [f"#{n}" if _is_in_json(kind) else f"CAST(#{n} AS {_write_type(kind)})" for n, kind in every]
+        # By position, because names may be there twice.
+        readable = [f"CAST(#{n} AS {_write_type(kind)})" for n, kind in enumerate(types, start=1)]
         rows = asked.project(", ".join(readable)).limit(question["rows"] + 1).fetchall()
         result = {"columns": columns, "types": [*map(str, types)], "rows": rows[: question["rows"]]}
         data = json.dumps({**result, "truncated": len(rows) > question["rows"]})
@@ -241,17 +241,8 @@ def _answer_query(question: Mapping[str, Any]) -> str:
     return data
 
 
-def _is_in_json(kind: Any) -> bool:
-    """Whether JSON has every value of the DuckDB type."""
-    if kind.id in ("list", "array"):
-        return _is_in_json(kind.children[0][1])
-    if kind.id == "struct":
-        return all(_is_in_json(child) for _, child in kind.children)
-    return kind.id in _JSON_TYPES or kind.id == "null"
-
-
 def _write_type(kind: Any) -> str:
-    """The type with floats for decimals, and text for other types that JSON does not have."""
+    """The type, with floats for decimals, and text for other types that JSON does not have."""
     if kind.id in ("list", "array"):
         return f"{_write_type(kind.children[0][1])}[]"
     if kind.id == "struct":

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 import numpy as np
@@ -21,7 +21,6 @@ from ioweather.core.units import pairs_of
 from ioweather.simulate.darshan_logs import write_run
 from ioweather.simulate.facility_files import (
     Content,
-    JobCounts,
     facility_toml,
     make_contents,
     observe,
@@ -30,7 +29,6 @@ from ioweather.simulate.facility_files import (
     with_slow_service,
     write_accounts,
     write_iostat,
-    write_job_stats,
     write_listing,
     write_result,
     write_segments,
@@ -38,7 +36,7 @@ from ioweather.simulate.facility_files import (
 )
 from ioweather.simulate.fluid import Calendar, Incident, divide_loss
 from ioweather.simulate.presets import Preset
-from ioweather.simulate.world import BENCHMARK_PHASES, DAY_SECONDS, Job, Run, World
+from ioweather.simulate.world import BENCHMARK_PHASES, DAY_SECONDS, Job, Run, Window, World
 
 COLUMNS = pairs_of("""
     kind=VARCHAR id=VARCHAR name=VARCHAR start_ns=BIGINT end_ns=BIGINT job_id=BIGINT uid=BIGINT nprocs=BIGINT
@@ -139,6 +137,7 @@ def run_parts(run: Run) -> tuple[float, float, float, float]:
     return alone, incidents, others, own
 
 
+Watch: TypeAlias = Callable[[World, Path, TruthWriter], Callable[[Window], None]]
 MANIFEST = "manifest.json"
 _BEGUN = ".begun"
 # Distance of the seeds of a facility's file systems.
@@ -171,8 +170,14 @@ class Generated:
         return self.out / "facility.toml"
 
 
-def generate(preset: Preset, out: Path, *, seed: int = 1, progress: Progress = silent) -> Generated:
-    """Make the facility. Only a directory that was made so before, or an empty one, is written to."""
+def generate(
+    preset: Preset, out: Path, *, seed: int = 1, progress: Progress = silent, watch: Watch | None = None
+) -> Generated:
+    """Make the facility. Only a directory that was made so before, or an empty one, is written to.
+
+    `watch` is called with each file system, its directory and the truth before it runs, and what it returns after each
+    day: benchmarks add there what only they need.
+    """
     # Create the output directory, or DELETE the contents of one that `generate` made; refuse any other with files.
     markers = [out / MANIFEST, out / _BEGUN]
     if out.exists() and any(out.iterdir()) and not any(marker.exists() for marker in markers):
@@ -194,7 +199,9 @@ def generate(preset: Preset, out: Path, *, seed: int = 1, progress: Progress = s
     made = []
     for place, world in enumerate(worlds):
         data = out / "data" / (world.preset.fsname if place else "")
-        made.append(_write_filesystem(world, data, preset.fsname, truth, contents if place == 0 else None, progress))
+        made.append(
+            _write_filesystem(world, data, preset.fsname, truth, contents if place == 0 else None, progress, watch)
+        )
     truth.close()
     scans, calendar = {}, worlds[0].calendar
     for name, content, day in zip(("before.txt", "after.txt"), contents, (0, preset.days), strict=True):
@@ -215,15 +222,14 @@ def _write_filesystem(
     truth: TruthWriter,
     contents: tuple[Content, Content] | None,
     progress: Progress,
+    watch: Watch | None,
 ) -> tuple[int, int, int]:
     """Write the files and the truth of one file system; return the numbers of jobs, runs and logs.
 
     The benchmark runs on the first one, which has `contents`."""
     preset, seed, calendar, resources = world.preset, world.seed, world.calendar, world.resources
     stored = contents or make_contents(preset, world.programs, seed)
-    counts = JobCounts(world.fluid, resources, preset.step_seconds) if preset.job_stats else None
-    if counts is not None:
-        world.fluid.watcher = counts.watch
+    add_day = watch(world, data, truth) if watch else None
     # The stretch of what each incident concerns, summed over the steps: a slow target that is not used harms no run.
     felt = {incident.id: (np.zeros(len(incident.columns)), 0) for incident in world.incidents}
     jobs: list[Job] = []
@@ -248,14 +254,11 @@ def _write_filesystem(
         for run in window.runs:
             runs += 1
             truth.add_run(run, world.incidents, calendar, preset.fsname)
-            for key, seconds in (counts.costs_of(run.id) if counts is not None else {}).items():
-                truth.add("cost", id=run.id, name=key, value=seconds)
             if run.job.darshan:
                 logs += 1
                 write_run(data / "darshan", run, resources, calendar, seed)
-        if counts is not None:
-            rows = counts.take_until(met.start + met.steps * met.step_seconds)
-            write_job_stats(data / "job_stats", rows, preset.step_seconds, resources, calendar)
+        if add_day is not None:
+            add_day(window)
         if met.day == preset.detail_day:
             write_iostat(data / "detail", resample(observed, 60), resources, calendar)
         jobs += window.jobs

@@ -82,7 +82,6 @@ class Preset:
     hdf5_ratio: float = 0.0  # part of the programs with collective I/O that use HDF5
     leader_ratio: float = 0.0  # part of the jobs of one project that reads, until `leader_days` of the period are over
     leader_days: float = 0.5
-    job_stats: bool = False  # servers count what each job does; the truth has what every job cost the others
 
     @property
     def filesystems(self) -> tuple[Preset, ...]:

@@ -21,7 +21,7 @@ from ioweather.core.logs import Progress, silent
 from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
 from ioweather.core.papers.claim_tests import judge_claims
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, number_names, to_jsonable
-from ioweather.lake.caches import code_digest, store_newest
+from ioweather.lake.caches import read_record, write_record
 from ioweather.lake.lake import Lake, Snapshot
 from ioweather.lake.workers import in_order
 from ioweather.topics.catalogue import STUDIES
@@ -221,25 +221,23 @@ def _sampled(snapshot: Snapshot) -> set[str]:
     return {group.metric for group in snapshot.series()}
 
 
-def _cache_file(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Any:
-    """Return the file of the cached result, named by a digest of all that it depends on."""
-    stable = replace(provenance, made_ns=0, lake="", software_version=code_digest())
-    key = hashlib.sha256(json.dumps(to_jsonable(stable), sort_keys=True).encode()).hexdigest()[:24]
-    return snapshot.root / "exhibits" / exhibit_id / f"{key}.json"
+def _cache_key(provenance: Provenance) -> str:
+    """Return a digest of all that a result depends on."""
+    stable = replace(provenance, made_ns=0, lake="")
+    return hashlib.sha256(json.dumps(to_jsonable(stable), sort_keys=True).encode()).hexdigest()[:24]
 
 
 def _cached(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Exhibit | Literal[False] | None:
     """Return a cached exhibit; None if there is none, False if the study made no such exhibit of these data."""
     try:
-        body = json.loads(_cache_file(snapshot, exhibit_id, provenance).read_text(encoding="utf-8"))
-        return False if body is None else exhibit_from_json(body)
-    except (OSError, ValueError, KeyError, TypeError):
+        body = read_record(snapshot.root, exhibit_id, _cache_key(provenance))
+        return body and exhibit_from_json(body)
+    except (ValueError, KeyError, TypeError):
         return None
 
 
 def _cache(snapshot: Snapshot, exhibit_id: str, provenance: Provenance, exhibit: Exhibit | None) -> None:
-    """Store a result, or that the study made none, and discard the oldest ones."""
-    file = _cache_file(snapshot, exhibit_id, provenance)
-    data = json.dumps(to_jsonable(exhibit)).encode()
-    # Results of older table versions are useless: the oldest are discarded.
-    store_newest(snapshot.root, ("exhibits", exhibit_id), file.name, data, "*.json", _MOST_CACHED)
+    """Store a result, or that the study made none. Those of older table versions are useless: the oldest are
+    discarded."""
+    body = False if exhibit is None else to_jsonable(exhibit)
+    write_record(snapshot.root, exhibit_id, _cache_key(provenance), body, most=_MOST_CACHED)

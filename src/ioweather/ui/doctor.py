@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ioweather.agent.command import Check, check_agent, check_programs, check_python, check_sources
-from ioweather.agent.status import find_problems, read_status, remote_agents
-from ioweather.core.errors import DataUnavailable, IoweatherError
+from ioweather.agent.status import find_problems, remote_agents
+from ioweather.core.errors import IoweatherError
 from ioweather.core.facility import load_facility
 from ioweather.core.safe_files import default_lake_dir, default_spool_dir
 from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds, format_time_ns, now_ns, utc_day
-from ioweather.diagnosis.now import read_history
 from ioweather.ingestion.queue import refused_dir, waiting
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, open_lake
@@ -51,7 +50,7 @@ def examine(lake_dir: str | None = None, *spools: Path) -> list[Check]:
         _packages,
         check_programs,
         lambda: check_sources(load_facility(layout.facility_file(root))),
-        *(partial(_agent, place, root if has_lake and not spools else None) for place in places),
+        *(partial(check_agent, place) for place in places),
     ]
     if has_lake:
         steps += [lambda: _lake(root), lambda: _contents(open_lake(root)), lambda: _future_rows(open_lake(root))]
@@ -87,19 +86,6 @@ def _packages() -> Iterator[Check]:
     yield _verdict("packages", trouble, f"pip install {' '.join(needed)}", "all required packages are installed")
     if extras:
         yield Check("extras", "note", f"not installed: {', '.join(extras)}", "optional: pip install NAME")
-
-
-def _agent(spool: Path, root: Path | None) -> Iterator[Check]:
-    """The agent of a spool; with a lake, one that is gone and never wrote into it is left out."""
-    checks = check_agent(spool)
-    if root is not None:
-        with suppress(DataUnavailable), open_lake(root).snapshot() as snapshot:
-            status, history = read_status(spool), read_history(snapshot)
-            if history.leaves_out(status, now_ns()):
-                return
-            if not history.knows(status):
-                checks = (replace(each, found=f"{each.found}; local agent, not in this lake") for each in checks)
-    yield from checks
 
 
 def _remote(root: Path) -> Iterator[Check]:

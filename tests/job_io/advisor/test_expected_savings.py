@@ -15,13 +15,16 @@ from ioweather.job_io.advisor.expected_savings import (
     MeasuredChange,
     conformal,
     record,
-    record_on,
     saving_from_pairs,
 )
 
 
 def past(rule: str, ratio: float, part: str = "requests", modelled_seconds: float = 10.0) -> MeasuredChange:
     return MeasuredChange(rule, part, "local", "planted", "pair", 20.0, modelled_seconds, modelled_seconds * ratio)
+
+
+def on_storage(kind):
+    return [pair for pair in record() if pair.storage == kind]
 
 
 def test_the_record_is_of_rules_that_there_are():
@@ -57,8 +60,8 @@ def test_what_was_never_tried_promises_nothing():
 
 
 def test_pairs_on_other_storage_say_nothing():
-    assert not saving_from_pairs(record_on(None), "small_requests", "requests", 8.0, 20.0, 1e6).tried
-    assert saving_from_pairs(record_on("local"), "small_requests", "requests", 8.0, 20.0, 1e6).tried
+    assert not saving_from_pairs(on_storage(None), "small_requests", "requests", 8.0, 20.0, 1e6).tried
+    assert saving_from_pairs(on_storage("local"), "small_requests", "requests", 8.0, 20.0, 1e6).tried
 
 
 def test_three_of_four_changes_saved_what_is_promised():
@@ -96,6 +99,6 @@ def test_changes_that_saved_hardly_anything_are_up_to_the_model():
 @pytest.mark.parametrize("modelled", [0.0, 1e-9, 3.0, 1e9])
 def test_no_promise_leaves_its_bounds(modelled):
     for rule in RULES:
-        saving = saving_from_pairs(record_on("parallel"), rule.name, rule.part, min(modelled, 100.0), 100.0, 1e6)
+        saving = saving_from_pairs(on_storage("parallel"), rule.name, rule.part, min(modelled, 100.0), 100.0, 1e6)
         assert 0.0 <= saving.low <= saving.seconds <= saving.high <= 100.0
         assert saving.high == 0.0 or modelled > 0

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
-from ioweather.core.results import Amount, Answer, Fact, FactGroup, to_jsonable
+from ioweather.core.results import Amount, Answer, to_jsonable
 from ioweather.job_io.advisor.advise import advise, with_advice
 from ioweather.job_io.outcomes import Change, SplitSeconds, WhyOutcome
 from planted_advice import each, requests, view_of
@@ -67,43 +66,3 @@ def test_to_undo_what_only_this_run_does_brings_no_more_than_the_usual_time(tmp_
     assert expected_saving(Change("request_bytes", 4096.0, 2.0**20)) == pytest.approx(16.0)
     assert expected_saving(Change("request_bytes", 4096.0, 8192.0)) == everywhere  # similar runs could gain by it too
     assert expected_saving(Change("seek_share", 0.9, 0.0)) == everywhere  # of other rules
-
-
-@pytest.mark.parametrize("kind", ["unexplained", "unknown"])
-def test_what_other_runs_do_not_say_the_model_may(tmp_path, kind):
-    _, view = small(tmp_path)
-    smaller, larger = Change("request_bytes", 4096.0, 2.0**20), Change("request_bytes", 2.0**20, 4096.0)
-    said = with_advice(why_slower(kind, smaller), view).headline
-    assert said.startswith("Headline; the advisor estimates that 'small requests' may account for 1")
-    assert said.endswith("of the extra 16 s.")
-    for change in (larger, Change("file_count", 9.0, 1.0), Change("moved_bytes", 2e9, 1e9)):
-        assert with_advice(why_slower(kind, change), view).headline == "Headline."
-    assert with_advice(why_slower(kind), view).headline == "Headline."
-    assert with_advice(why_slower("you", smaller), view).headline == "Headline."
-
-
-def test_an_upper_bound_of_the_model_is_no_cause_of_0_seconds(tmp_path, monkeypatch):
-    _, view = small(tmp_path)
-    untried = advise(view)
-    bound = replace(untried.patterns[0].saving, seconds=0.0, low=0.0, high=30.0, pairs=0, tried=False)
-    patterns = tuple(replace(each, saving=bound) for each in untried.patterns[:1])
-    monkeypatch.setattr("ioweather.job_io.advisor.advise.advise", lambda _: replace(untried, patterns=patterns))
-    answer = with_advice(why_slower("unexplained", Change("request_bytes", 4096.0, 2.0**20)), view)
-    assert answer.headline.endswith("'small requests' may account for up to 16 s of the extra 16 s.")
-
-
-def test_the_headline_has_the_cost_of_the_split_and_names_the_first_advice(tmp_path):
-    _, view = small(tmp_path)
-    change = Change("request_bytes", 4096.0, 2.0**20)
-    split = FactGroup("split", "", (Fact("own", "what it did differently", 3.0, "seconds", note="1 s to 9 s"),))
-    answer = with_advice(replace(why_slower("unknown", change), facts=(split,)), view)
-    named = answer.result.worth[0]
-    assert (
-        answer.headline
-        == f"Headline; its change ('{named.headline}') may account for 3 s (1 s to 9 s) of the extra 16 s."
-    )
-    none = replace(split, facts=(replace(split.facts[0], value=0.0),))
-    sure = replace(why_slower("unexplained", change), facts=(none,))
-    seconds = replace(sure.result.seconds, own=Amount(0.0, 0.0, 0.5))
-    answer = with_advice(replace(sure, result=replace(sure.result, seconds=seconds)), view)
-    assert answer.headline == "Headline."

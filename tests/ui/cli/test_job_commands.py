@@ -79,7 +79,7 @@ def test_as_a_page_that_needs_nothing_else(call, log, tmp_path):
     assert str(page) in err
     text = page.read_text()
     for words in ("Modules in the log", "complete", "Bytes by rank and time",
-                  "I/O cost", "bandwidth estimate", "Files by use", "Access pattern", "Access sizes",
+                  "Interfaces", "bandwidth estimate", "Access sizes",
                   "Most common access sizes", "Operations", "Data by mount point", "Largest files"):  # fmt: skip
         assert words in text
     assert "<script" not in text

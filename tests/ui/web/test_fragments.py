@@ -94,7 +94,6 @@ def test_agents_are_listed_with_what_they_lost(lake, tmp_path):
         assert "node&lt;1&gt;" in text
         assert "probe /scratch" in text
         assert "17 rows dropped" in text
-        assert "local agent, not in this lake" in text
         assert "The newest data are" in client.get("/fragments/lake").text
 
 

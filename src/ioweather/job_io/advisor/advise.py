@@ -28,8 +28,6 @@ LEAST_RATIO: Final = 0.02
 # from which a usual value means that similar runs do not have the pattern at all.
 _RULES_OF_CHANGE: Final = {
     "request_bytes": (-1, ("small_requests", "unbuffered", "small_files", "no_mpiio"), MIB),
-    "file_count": (1, ("many_files", "file_per_process", "small_files", "metadata_storm"), None),
-    "io_rank_count": (-1, ("rank_zero", "subset"), None),
     "seek_share": (1, ("seeks", "random_access"), 0.1),
     "collective_share": (-1, ("no_collectives", "no_mpiio"), 0.9),
     "random_share": (1, ("random_access",), 0.1),
@@ -39,16 +37,8 @@ _RULES_OF_CHANGE: Final = {
 
 def with_advice(answer: Answer, view: JobView) -> Answer:
     """Add advice to an answer. The verdict stays the same."""
-    advised, result = advise(view), answer.result
-    if isinstance(result, WhyOutcome):
-        advised = priced(advised, result)
-        if result.kind in ("unexplained", "unknown"):
-            named, clause = _explain_by_model(answer, result, advised)
-            answer = replace(answer, headline=f"{answer.headline.removesuffix('.')}{clause}.")
-            # The pattern that the headline names is the first advice.
-            patterns = sorted(advised.patterns, key=lambda advice: advice is not named)
-            advised = replace(advised, patterns=tuple(patterns))
-    return advised_answer(answer, advised)
+    advised = advise(view)
+    return advised_answer(answer, priced(advised, answer.result) if isinstance(answer.result, WhyOutcome) else advised)
 
 
 def priced(advised: Advised, result: WhyOutcome) -> Advised:
@@ -61,44 +51,16 @@ def priced(advised: Advised, result: WhyOutcome) -> Advised:
         advised = advised.without(part.value)
     if usual is None or usual.value is None:
         return advised
-    advised = advised.at_most((advised.io_seconds or 0.0) - usual.value, _find_rules_of_changes(result, only_here=True))
+    advised = advised.at_most((advised.io_seconds or 0.0) - usual.value, _find_rules_of_changes(result))
     return replace(advised, at_usual_speed=True)
 
 
-def _explain_by_model(answer: Answer, result: WhyOutcome, advised: Advised) -> tuple[Advice | None, str]:
-    """Return the pattern that fits the run's change, and a clause with the seconds of the change; empty without any.
-
-    Seconds are the verdict's, else the advisor's. A pattern of all similar runs does not explain a slower run.
-    """
-    usual, own = result.seconds.usual, result.seconds.own
-    if usual is None or usual.value is None or result.io_seconds is None or result.harm_seconds is None:
-        return None, ""
-    beyond = result.io_seconds - usual.value
-    rules = _find_rules_of_changes(result)
-    fitting = [advice for advice in advised.worth if advice.name in rules]
-    if beyond < result.harm_seconds or not fitting:
-        return None, ""
-    largest = max(fitting, key=lambda advice: advice.stated_seconds)
-    cost = next((f for group in answer.facts if group.name == "split" for f in group.facts if f.name == "own"), None)
-    of_extra = f"of the extra {format_seconds(beyond)}"
-    if cost is not None and isinstance(cost.value, float) and cost.value > LEAST_RATIO * beyond:
-        seconds = f"{format_seconds(cost.value)} ({cost.note})"
-        return largest, f"; its change ('{largest.headline}') may account for {seconds} {of_extra}"
-    if cost is not None and own is not None and (own.high or 0.0) < result.harm_seconds:
-        return None, ""
-    up_to = "" if largest.saving.tried else "up to "
-    explains = format_seconds(min(largest.stated_seconds, beyond))
-    return largest, f"; the advisor estimates that '{largest.headline}' may account for {up_to}{explains} {of_extra}"
-
-
-def _find_rules_of_changes(result: WhyOutcome, *, only_here: bool = False) -> set[str]:
-    """Return rules that model the run's changes; `only_here`: only changes to patterns that similar runs do not
-    have."""
+def _find_rules_of_changes(result: WhyOutcome) -> set[str]:
+    """Return rules that model changes of the run to patterns that similar runs do not have."""
     found: set[str] = set()
     for change in result.changed:
-        way, rules, free = _RULES_OF_CHANGE.get(change.name, (0, (), None))
-        is_free = free is not None and (free - change.usual) * way >= 0
-        if (change.value - change.usual) * way > 0 and (is_free or not only_here):
+        way, rules, free = _RULES_OF_CHANGE.get(change.name, (0, (), 0.0))
+        if (change.value - change.usual) * way > 0 and (free - change.usual) * way >= 0:
             found.update(rules)
     return found
 
@@ -125,7 +87,7 @@ def advised_answer(answer: Answer, advised: Advised) -> Answer:
             nothing.append(Finding(text, name="nothing_to_change"))
     elif isinstance(result, WhyOutcome):
         result = replace(result, worth=worth)
-    facts, findings = (*answer.facts, *advice_facts(advised)), (*nothing, *answer.findings, *advice_findings(advised))
+    facts, findings = (*answer.facts, *advice_facts(advised)), (*nothing, *answer.findings)
     return replace(answer, facts=facts, findings=findings, result=result)
 
 
@@ -184,14 +146,6 @@ def _list_advice_lines(advice: Advice) -> Iterator[Fact]:
         note = f"{least} to {most}; from {saving.pairs} measured changes, {saving.of_rule or 'none'} of this rule"
     yield Fact(f"{advice.name}_interval", "  90% interval", "", note=note)
     yield Fact(f"{advice.name}_model", "  model", "", note=advice.model)
-
-
-def advice_findings(advised: Advised) -> Iterator[Finding]:
-    """Yield a finding on advice that has no line of its own."""
-    named = {advice.name for advice in (*advised.shown, *advised.others)}
-    if more := [advice for advice in advised.worth if advice.name not in named]:
-        largest = f"{'it' if len(more) == 1 else 'the first'} saves {_format_saving(more[0])}"
-        yield Finding(f"{len(more)} more to change; {largest}. See --json.", name="more_advice")
 
 
 def _read_rules() -> tuple[Rule, ...]:

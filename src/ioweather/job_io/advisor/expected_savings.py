@@ -102,12 +102,6 @@ def record() -> tuple[MeasuredChange, ...]:
     return tuple(MeasuredChange(**pair) for pair in tomllib.loads(text).get("pair", ()))
 
 
-@cache
-def record_on(storage: Storage | None) -> tuple[MeasuredChange, ...]:
-    """Return the past pairs on storage of this kind."""
-    return tuple(pair for pair in record() if pair.storage == storage)
-
-
 def saving_from_pairs(
     past: Sequence[MeasuredChange],
     rule: str,
@@ -222,7 +216,7 @@ class Rule:
         if if_faster > seconds or not self.tried:
             saving = Saving(0.0, 0.0, max(if_faster, seconds), 0, 0, tried=False)
         else:
-            pairs = record_on(profile.storage)
+            pairs = [pair for pair in record() if pair.storage == profile.storage]
             saving = saving_from_pairs(pairs, self.name, self.part, seconds, most, profile.bytes_per_s)
         named = (self.name, self.headline, self.dimension, self.part, seen.evidence, seconds, saving, self.model)
         return Advice(*named, fix_lines=seen.fix_lines, file=profile.name_file(seen.rows))

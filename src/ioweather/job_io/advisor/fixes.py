@@ -11,6 +11,7 @@ import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import files
 from typing import Final, Literal
 
@@ -141,17 +142,11 @@ def interface_of(profile: Profile, rows: Bools, weight: Floats | Ints) -> str:
     return "MPI-IO" if most == "POSIX" and profile.without_mpiio_calls else most
 
 
+@lru_cache(2)  # rules of one run ask the same again and again
 def with_endings(profile: Profile, endings: tuple[str, ...]) -> Bools:
     """Mark the records of files with one of these endings: old logs have no records of libraries."""
-    if endings not in profile.ending_masks:
-        path = profile.records.text("path")
-        mask = np.zeros(len(path.codes), np.bool_)
-        names = "\n".join((*path.categories, "")).lower()
-        if any(f"{ending}\n" in names for ending in endings):  # most programs have no such file
-            found = [*(name.lower().endswith(endings) for name in path.categories), False]
-            mask = np.array(found, np.bool_)[path.codes]
-        profile.ending_masks[endings] = mask
-    return profile.ending_masks[endings]
+    path = profile.records.text("path")
+    return np.array([*(name.lower().endswith(endings) for name in path.categories), False], np.bool_)[path.codes]
 
 
 def main_verb(profile: Profile, rows: Bools) -> Verb:

@@ -78,7 +78,6 @@ class Profile:
         # Many rules read the same columns.
         self.ints, self.seconds = cache(self.records.ints), cache(self.records.seconds)
         self.facility, self.log = view.facility, view.log
-        self.ending_masks: dict[tuple[str, ...], Bools] = {}
         self.mounts: dict[str, str] = json.loads(applications.text("mounts").tolist()[0] or "{}")
         self.command: str = applications.text("exe").tolist()[0] or ""
         self.python = _PYTHON.search(self.command) is not None

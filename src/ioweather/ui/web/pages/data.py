@@ -72,8 +72,6 @@ def agents(view: PublicView) -> Html:
             statuses.append(read_status(spool))
         except DataUnavailable:
             continue
-    history = view.served.history
-    statuses = [status for status in statuses if not history.leaves_out(status, moment)]
     rows = [row for status in statuses for row in _agent_rows(status, "gone" if status.is_stale(moment) else "")]
     for status in remote_agents(directory, moment, statuses):
         state = status.life(moment)
@@ -86,7 +84,6 @@ def agents(view: PublicView) -> Html:
         notes.append(f"{queue.files:,} pushed files are queued for the lake ({size}), the oldest for {age}.")
         if queue.trouble:
             notes.append(f"The last write failed: {queue.trouble}")
-    notes += [f"{status.host}: local agent, not in this lake." for status in statuses if not history.knows(status)]
     for status in statuses if rows else ():
         spooled = status.spool
         why = f" ({spooled.dropped_why})" if spooled.dropped_why else ""
@@ -95,7 +92,7 @@ def agents(view: PublicView) -> Html:
         held = f"{spooled.files:,} files queued ({room}){lost}. {spooled.message}"
         notes.append(f"Spool of {status.host} ({status.software_version}): {held}")
     columns = "host; what; state; seen [time_ns]; runs [count]; missed [count]; errors [count]; message"
-    empty = "No agent of this lake has run here. Start a probe: ioweather probe PATH"
+    empty = "No agent has run here. Start a probe: ioweather probe PATH"
     return Html(shell.tables_part(Listed.of("Agents", columns, rows, empty=empty), notes=notes))
 
 
