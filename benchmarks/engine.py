@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import resource
 import sys
 import tempfile
 import time
@@ -42,7 +41,7 @@ from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP, for_days
 from ioweather.topics.analyse import make_exhibits
 from ioweather.topics.catalogue import STUDIES
-from reader_processes import stop_readers
+from reader_processes import usage
 
 COUNTS = (1, 2, 4)
 EMPTY_TASKS = 400
@@ -52,22 +51,12 @@ wall, parent, workers: seconds, by the clock and of processors; gain: against on
 at most: all processor time over the parent's; ms/task: of a task that does nothing; MiB peak: of the largest worker"""
 
 
-def usage() -> tuple[int, float, float]:
-    """Process, processor seconds of its own and of its readers, which end here; its peak memory in MiB. Slow enough for
-    every worker to get one."""
-    stop_readers()
-    time.sleep(0.2)
-    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return os.getpid(), sum(each.ru_utime + each.ru_stime for each in spent), peak_mib()
-
-
-def peak_mib() -> float:
-    """Of this program: ru_maxrss would be that of the process that started it, if that was larger."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
-
-
-def of_workers(executor: Executor, count: int) -> dict[int, tuple[float, float]]:
+def spent_by_workers(executor: Executor | None, count: int) -> dict[int, tuple[float, float]]:
+    """Processor seconds and peak memory of each worker of a cluster; else of this process, whose workers end here."""
+    if executor is None or isinstance(executor, Processes):
+        if executor is not None:
+            executor.shutdown()
+        return {os.getpid(): usage()[1:]}
     found = in_order(executor, usage, [()] * (4 * count))
     return {process: (cpu, peak) for process, cpu, peak in found}
 
@@ -164,15 +153,15 @@ def overhead(executor: Executor) -> float:
 
 def run(name: str, executor: Executor | None, count: int, work: Work, alone: float | None) -> float:
     per_task = overhead(executor) if executor else 0.0
-    before, all_before = of_workers(executor, count) if executor else {}, usage()[1]
+    before = spent_by_workers(executor, count)
     with tempfile.TemporaryDirectory() as place:
         began, cpu = time.perf_counter(), time.process_time()
         work.do(executor, Path(place) / "lake")
         wall, parent = time.perf_counter() - began, time.process_time() - cpu
-    after = of_workers(executor, count) if executor else {}
+    after = spent_by_workers(executor, count)
     theirs = sum(after[process][0] - before.get(process, (0.0, 0.0))[0] for process in after)
-    theirs += usage()[1] - all_before - parent  # readers of this process
-    peak = max((memory for _, memory in after.values()), default=peak_mib())
+    theirs -= parent if os.getpid() in after else 0.0
+    peak = max(memory for _, memory in after.values())
     gain = "" if alone is None else f"{alone / wall:5.2f} x"
     most = "" if not theirs else f"{(parent + theirs) / parent:5.1f} x"
     rate = f"{work.size / wall:,.0f}"

@@ -137,6 +137,15 @@ class Judge:
             return refused(error, *details)
 
         reading._failed_outcome = remembered  # type: ignore[assignment]
+        self.given: list[Any] = []
+        given = self.given
+
+        class Recording(reading.Cadence):  # type: ignore[name-defined,misc]
+            def leave_out_long(self, frame: Any) -> Any:
+                given.append(frame)
+                return super().leave_out_long(frame)
+
+        reading.Cadence = Recording  # type: ignore[misc]
 
     def judge(self, path: Path, select: Any, context: Any, *, chosen: bool = False) -> tuple[str, str, str]:
         """(status, signature, detail); the status is untyped, absurd, or what ingest would say.
@@ -146,6 +155,7 @@ class Judge:
         from ioweather.core.errors import SourceError
 
         self.error = None
+        self.given.clear()
         try:
             if chosen and select is None and not self._recognises(path):
                 return "unrecognised", "", ""
@@ -160,7 +170,7 @@ class Judge:
         if outcome.source != self.name:
             return "unrecognised", "", ""
         for table, frame in frames:
-            wrong = absurd(table, frame) or ""
+            wrong = absurd(table, frame) or (table == "series" and too_long(frame, self.given)) or ""
             if wrong:
                 return "absurd", wrong.partition(" = ")[0], wrong
         return outcome.status, outcome.reason or "", outcome.message or ""
@@ -232,6 +242,25 @@ def absurd(table: str, frame: Any) -> str | None:
     if table == "job_operations":
         return _absurd_work(frame)
     return _absurd_rate(frame) if table == "series" else None
+
+
+def too_long(frame: Any, given: list[Any]) -> str | None:
+    """A row that lasts more than ten times the median of what its reader gave of the same metric and kind."""
+
+    def groups(rows: Any) -> Iterator[tuple[str, str, int]]:
+        kinds, metrics = rows.text("component_kind"), rows.text("metric")
+        for kind, metric, length in zip(kinds.codes, metrics.codes, rows.array("interval_ns").tolist(), strict=True):
+            yield kinds.categories[kind], metrics.categories[metric], length
+
+    lengths: dict[tuple[str, str], list[int]] = {}
+    for rows in given:
+        for kind, metric, length in groups(rows):
+            lengths.setdefault((kind, metric), []).append(length)
+    usual = {name: sorted(found)[(len(found) - 1) // 2] for name, found in lengths.items()}
+    for kind, metric, length in groups(frame):
+        if length > max(10 * usual[kind, metric], 60 * 10**9):
+            return f"series.interval_ns of {metric} = {length} where {usual[kind, metric]} is usual"
+    return None
 
 
 def _absurd_work(frame: Any) -> str | None:

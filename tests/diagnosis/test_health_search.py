@@ -163,7 +163,7 @@ def test_what_was_searched_is_said_where_nothing_was_found(tmp_path: Path, names
     assert isinstance(answer.result, HealthOutcome)
     (searched,) = answer.result.searched
     assert searched.components == {word: 4}
-    assert (searched.slow_seconds, searched.silent_seconds, searched.limited_seconds) == (None, 180.0, None)
+    assert (searched.slow_seconds, searched.silent_seconds, searched.limited_seconds) == (None, 180.0, 3 * 3600.0)
     assert any(text.startswith("slow targets (no request times") for text in searched.unseen)
     assert answer.headline == "No unhealthy component found."
     assert answer.coverage == ()

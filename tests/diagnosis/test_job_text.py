@@ -23,18 +23,18 @@ WHY = WhyOutcome(
 
 
 def test_the_line_has_headline_probability_and_what_to_change():
-    line = JobText("7", "Storage was slow, not your job (96% sure): it was\nslow.", WHY, "as of its end").line()
+    line = JobText("7", "Storage was slow, not your job (96% sure): it was\nslow.", WHY, "at its end").line()
     assert line == (
         "Storage was slow, not your job (96% sure): it was\\nslow. "
         "Worth changing: small requests (39.2 s): read(fd, buffer, 4 << 20). "
-        "(ioweather, as of its end)"
+        "(ioweather, at its end)"
     )
     assert len(JobText("7", "x" * 2000, WHY, "now").line()) == 500
 
 
 def test_the_block_fits_a_terminal():
     lines = (
-        JobText("7", "Storage was slow, not your job (96% sure): " + "its I/O was slow " * 9, WHY, "as of its end")
+        JobText("7", "Storage was slow, not your job (96% sure): " + "its I/O was slow " * 9, WHY, "at its end")
         .block()
         .splitlines()
     )

@@ -271,7 +271,7 @@ def test_the_program_of_the_site_is_run_for_jobs_without_a_log(lake: Lake, tmp_p
     assert (done.verdicts, done.told) == (12, 12)
     lines = (tmp_path / "lines").read_text().splitlines()
     assert {line.split(":")[0] for line in lines} == {f"{job} one" for job in range(1, 13)}
-    assert all("(ioweather, as of its end)" in line for line in lines)
+    assert all("(ioweather, at its end)" in line for line in lines)
 
 
 def test_one_coincidence_of_a_slow_job_and_slow_storage_is_no_relation() -> None:

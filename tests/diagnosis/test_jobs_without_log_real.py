@@ -78,7 +78,7 @@ def test_recorded_verdicts_reach_the_comments_of_their_jobs_in_slurm(jobs, lake,
     assert command(["ingest", "--watch", "--once", "--lake", str(lake)]) == 0
     lines = comments()
     assert len(lines) == 7
-    assert all("(ioweather, as of its end)" in line for line in lines.values()), lines
+    assert all("(ioweather, at its end)" in line for line in lines.values()), lines
     assert "only 0 similar jobs" in lines[str(jobs["alone"]["id"])]
     assert "no storage data for that time" in lines[str(jobs["slow"]["id"])]
 

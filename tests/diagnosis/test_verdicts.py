@@ -121,7 +121,7 @@ def test_the_screen_says_which_verdict_it_shows(lake):
     answer = why(ASKED["system"], lake.root)
     (said,) = [finding.text for finding in answer.findings if finding.name == "as_of"]
     assert said.startswith(f"Judged now, from all runs in the lake (model {judging.MODEL_VERSION}). Recorded: system (")
-    assert "as of its end;" in said
+    assert "at its end;" in said
 
 
 def test_counts_are_of_the_last_day_as_of_the_end(lake):

@@ -137,7 +137,7 @@ def test_without_the_heavy_job_the_run_takes_as_long_as_usual(lake: Lake) -> Non
 
 
 def test_what_is_no_job_and_no_event_is_said(lake: Lake) -> None:
-    with pytest.raises(UsageError, match="No event has the id"):
+    with pytest.raises(UsageError, match="No event has the ID"):
         who(lake, job="somebody")
     with pytest.raises(DataUnavailable):
         who(lake, job="1")

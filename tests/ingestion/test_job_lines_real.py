@@ -99,14 +99,14 @@ def test_a_finished_job_has_its_line_and_its_mail(site):
     assert ended is not None
     waited = time.monotonic() - ended
     print(f"\njob {job}: {line!r} after {waited:.0f} s")
-    assert "(ioweather, as of its end)" in line
+    assert "(ioweather, at its end)" in line
     mail = _mail(mails, until)
     print(mail)
     subject, _, text = mail.partition("\n")
     assert f"Job_id={job} " in subject
     assert "Ended" in subject
     assert line.split(": ")[0].lower() in text.lower(), "the mail has the verdict of the line"  # stored in lower case
-    assert "as of its end" in text
+    assert "at its end" in text
 
 
 def _mail(mails: Path, until: float) -> str:

@@ -41,7 +41,7 @@ from ioweather.core.units import (
 State = Literal["ok", "note", "problem"]
 _PROGRAMS: Final = {
     "lfs": "per-OST samples (`ioweather probe --sizes`) need Lustre's client tools",
-    "sacct": "`ioweather ingest --watch` reads Slurm's accounting with its client",
+    "sacct": "`ioweather ingest --watch` reads Slurm's accounting with sacct",
     "iostat": "sysstat records block-device history: apt-get install sysstat",
 }
 

@@ -82,8 +82,8 @@ def check_resolution(snapshot: Snapshot, values: Params) -> None:
     own = min((g.interval_ns for g in groups if g.component_kind == kind and g.interval_ns > 0), default=0)
     if step_ns is not None and own > step_ns:
         step, finest = format_seconds(step_ns / NS), format_seconds(own / NS)
-        text = f"resolution is {step}, but the finest samples of {values['filesystem']} are of {finest}."
-        raise UsageError(text, hint=f"Give {finest} or more. `ioweather ingest --raw` stores finer samples.")
+        text = f"resolution is {step}, but the finest samples of {values['filesystem']} are {finest} apart."
+        raise UsageError(text, hint=f"Use {finest} or more. `ioweather ingest --raw` stores finer samples.")
 
 
 def _traffic(snapshot: Snapshot, filesystem: Cell) -> list[SeriesGroup]:

@@ -315,8 +315,8 @@ def _event(snapshot: Snapshot, name: str) -> dict[str, Any]:
     ]
     exact = [row for row in events if row["event_id"] == name] or events
     if len(exact) != 1:
-        how = "No event has the id" if not exact else f"{len(exact)} events have ids that begin with"
-        raise UsageError(f"{how} {name!r}; it is not a job ID.", hint="List event ids with `ioweather events --json`.")
+        how = "No event has the ID" if not exact else f"{len(exact)} events have IDs that begin with"
+        raise UsageError(f"{how} {name!r}; it is not a job ID.", hint="List event IDs with `ioweather events --json`.")
     return exact[0]
 
 

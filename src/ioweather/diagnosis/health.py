@@ -27,8 +27,10 @@ from ioweather.core.tables import EVENT_COLUMNS
 from ioweather.core.units import NS, format_seconds, format_span, format_time_ns
 from ioweather.diagnosis.events import without_name
 from ioweather.diagnosis.health_incidents import (
+    LEAST_LIMITED,
     LEAST_REPORTING,
     LEAST_SILENT_NS,
+    MIN_MINUTES,
     SHARED_MINUTES,
     least_slow_bins,
 )
@@ -131,7 +133,7 @@ def _headline(found: list[Unhealthy], scope: Sequence[Searched]) -> str:
     last = {str(each.component) for each in found if each.end_ns is None or each.end_ns >= end}
     still = f"{len(last)} components" if len(last) > _NAMED_IN_HEADLINE else ", ".join(sorted(last)) or "none"
     were = f"{count} component{'s were' if count > 1 else ' was'} unhealthy: {'; '.join(named)}{more}"
-    return f"{were}. At the end of the searched period: {still}."
+    return f"{were}. Still unhealthy at the end of the period: {still}."
 
 
 def _cost_facts(found: list[Unhealthy]) -> tuple[FactGroup, ...]:
@@ -142,7 +144,7 @@ def _cost_facts(found: list[Unhealthy]) -> tuple[FactGroup, ...]:
     if lost:
         runs = sum(each.runs or 0 for each in found)
         facts += [
-            Fact("runs", "runs on them", runs, "count"),
+            Fact("runs", "delayed runs", runs, "count"),
             Fact("lost_seconds", "delay of these runs", sum(lost), "seconds"),
         ]
     return (FactGroup("cost", "Incidents and their cost", tuple(facts)),)
@@ -184,7 +186,9 @@ def list_searched(snapshot: Snapshot, period: Period, filesystem: str | None) ->
             counted.pop("probed", None)  # probes time the same targets
         # The more is searched, the longer a target must be slow before chance is excluded.
         slow_bins = least_slow_bins(window.bins.count * max(1, sampled or counted.get("probed", 0)))
-        limited = SHARED_MINUTES * 60.0 if sampled >= LEAST_REPORTING and sources & _BY_TARGET else math.inf
+        is_shared_seen = sampled >= LEAST_REPORTING and bool(sources & _BY_TARGET)
+        shared, single = SHARED_MINUTES * 60.0, MIN_MINUTES * 60.0
+        limited = shared if is_shared_seen else single if sampled >= LEAST_LIMITED else math.inf
         found.append(
             Searched(
                 filesystem=name,
@@ -221,7 +225,8 @@ def _list_unseen(sources: set[str], sampled: int) -> Iterator[str]:
         yield "stalled servers with fast devices (no probes on single targets)"
     if sampled < LEAST_REPORTING:
         yield "silent targets (fewer than three report)"
-    yield "targets stuck at a limit without longer waits"
+    if sampled < LEAST_LIMITED:
+        yield "targets stuck at a limit (fewer than four report)"
     if not sources & _BY_METADATA:
         yield "slow metadata servers (needs metadata counters and probes)"
     if not sources & _BY_TARGET:
@@ -282,7 +287,7 @@ QUESTION = Question(
     their delay. The answer also lists what was searched, the shortest detectable problem, and what cannot be detected.
 
     A component is unhealthy when it does less than its peers under the same demand: it works more slowly than usual at
-    the same queue, its probes take longer, or it does not report. A target that works at its
+    the same queue, its probes take longer, a new limit caps it, or it does not report. A target that works at its
     maximum is loaded, not unhealthy. All targets together may be stuck at a limit, such as the network. The search runs
     when new rows are ingested.""",
     epilog="Example: ioweather health --from 2026-11-01",

@@ -152,7 +152,7 @@ def run(source: DataSource, params: Params) -> Answer:
     caveats = [f"The agent on {name} has stopped; its last measurements are shown." for name in stale]
     if history.usual:
         usual = history.facility.baseline_text.replace("the whole period", "the last four weeks")
-        caveats.append(f"Baseline: {usual}, from roll-ups, accurate to {RELATIVE_ERROR:.0%}.")
+        caveats.append(f"Baseline: the median of {usual}, accurate to {RELATIVE_ERROR:.0%}.")
     good, missed = sum(o.count for o in outcomes), sum(o.missed for o in outcomes)
     failed = sum(sum(o.errors.values()) for o in outcomes)
     excluded = {k: n for k, n in (("missed_ticks", missed), ("failed", failed)) if n}
@@ -265,7 +265,7 @@ def _tabulate(operations: Sequence[OperationOutcome], moment_ns: int) -> ResultT
     """All operations, the slowest against their usual time first."""
     columns = (
         "where [text]; path [text]; operation [text]; slowdown: against usual [factor]; takes [seconds]; "
-        "usual [seconds]; age: last one ago [seconds]"
+        "usual [seconds]; age: since last result [seconds]"
     )
     rows = [
         (

@@ -391,5 +391,5 @@ def text_of_row(row: dict[str, Any], job: str) -> JobText:
         evidence="accounting" if row["log_digest"] is None else None,
     )
     at_end = row["as_of_ns"] == row["end_ns"]
-    when = "as of its end" if at_end else f"as of {format_time_ns(row['as_of_ns'])}"
+    when = "at its end" if at_end else f"as of {format_time_ns(row['as_of_ns'])}"
     return JobText(job, row["headline"], outcome, when)

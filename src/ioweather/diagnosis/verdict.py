@@ -330,8 +330,8 @@ def with_recorded(answer: Answer, recorded: Sequence[RecordedVerdict], as_of_ns:
 
 
 def describe_recorded(verdict: RecordedVerdict) -> str:
-    """A recorded verdict in words, such as: system (96%) as of its end."""
+    """A recorded verdict in words, such as: system (96%) at its end."""
     sure = f" ({verdict.probability:.0%})" if verdict.kind != "unknown" and verdict.probability is not None else ""
-    when = "as of its end" if verdict.at_end else f"as of {format_time_ns(verdict.as_of_ns)}"
+    when = "at its end" if verdict.at_end else f"as of {format_time_ns(verdict.as_of_ns)}"
     model = "" if verdict.model_version == MODEL_VERSION else f", model {verdict.model_version}"
     return f"{verdict.kind}{sure} {when}{model}"

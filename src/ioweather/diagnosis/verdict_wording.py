@@ -256,10 +256,10 @@ def _headline(view: JobView, found: Comparison, verdict: Verdict, unusual: Seque
         more = f"; other runs on it took {found.node_slowdown:.1f} times as long as usual"
     elif verdict.kind == "unexplained" and verdict.level is not None and verdict.level.factor is not None:
         level = _describe_level(verdict.level, verdict.level.factor)
-        words = "Slow like programs that did not change"
+        words = "Slow, as were programs that did not change"
         more = f"; {level[:1].lower()}{level[1:]}"
     elif verdict.kind == "unexplained" and unusual:
-        words, more = "Slow for a cause that is not proved", f"; perhaps because {unusual[0]}"
+        words, more = "Slow, but the cause is not proved", f"; perhaps because {unusual[0]}"
     if verdict.growth is not None:
         grown = f"moved {verdict.growth.factor:.1f} times its usual amount of data"
         words, more = (f"Your job {grown}", "") if verdict.kind == "you" else (words, f"; it {grown}{more}")
@@ -425,8 +425,8 @@ def _findings(
     if verdict.level is not None:
         since, factor = format_time_ns(verdict.level.since_ns), verdict.level.factor
         text = (
-            f"Every run with this change is on one side of {since}, and every run without it is on the other. No "
-            "other program ran on both sides, so the effects of change and date cannot be separated."
+            f"All runs with this change are on one side of {since}, and all runs without it are on the other. No other "
+            "program ran both before and after, so the effects of change and date cannot be separated."
         )
         if factor is not None:
             text = f"{_describe_level(verdict.level, factor)}, including programs that did not change."
@@ -596,7 +596,7 @@ def advise_owner(suspect: Suspect) -> str:
     if suspect.requests >= 1 and moved / suspect.requests < _SMALL_REQUEST_BYTES:
         return "Ask the owner for larger requests: each small request has a high overhead on the targets."
     if suspect.targets and suspect.targets[0][1] > 0.5 and len(suspect.targets) <= 2:
-        return "Ask the owner to stripe the files over more targets: the data goes to few of them."
+        return "Ask the owner to stripe the files over more targets: the data goes to only a few of them."
     return "Ask the owner to move the job to quieter hours, or to spread its I/O over more time."
 
 

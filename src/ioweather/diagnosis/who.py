@@ -198,7 +198,7 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
     ]
     if known_ratio is not None:
         share = f"{known_ratio:.0%} of the traffic{_on(state.filesystem)}"
-        text = f"Logged jobs account for {share} in the hours around it."
+        text = f"Logged jobs account for {share} in the hours around the run."
         findings.append(Finding(text, name="known"))
     facts = number_names(_active_jobs(run))
     return Answer(
@@ -268,7 +268,7 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
         name="who",
         findings=tuple(_period_findings(asked, found)),
         exhibits=(_culprit_table(found), Exhibit("who.talkers", f"Who does the most I/O{on}", tables=(talker_table,))),
-        caveats=(*_CAVEATS, "A run without server counters counts on the file system where it moved the most data."),
+        caveats=(*_CAVEATS, "A run without server counters is counted on the file system with most of its data."),
         coverage=(Coverage(asked.runs, len(asked.slowed), f"runs with a log{on} were slower than similar runs"),),
         result=WhoOutcome(
             about="period",
@@ -334,7 +334,7 @@ def _period_findings(asked: Activity, found: Sequence[TotalBlame]) -> Iterator[F
         yield Finding(f"From {_describe_period(asked)} {share}", name="known")
     if asked.unplaced:
         which = f"{asked.unplaced:,} of {asked.runs:,} logs do not say on which file system they moved data"
-        yield Finding(f"{which}; they count on each.", name="unplaced")
+        yield Finding(f"{which}; these are counted on every file system.", name="unplaced")
 
 
 def _culprit_table(found: Sequence[TotalBlame]) -> Exhibit:

@@ -224,7 +224,7 @@ MOST_SIMILAR: Final = 64
 LEAST_SIMILAR: Final = 4
 _SIDES: Final[tuple[Literal["left"], Literal["right"]]] = ("left", "right")
 # Hint where several jobs have one id, which follows.
-WHICH_JOB: Final = "Select one with --cluster, --uid, --from or --to. They are listed by: ioweather jobs --words "
+WHICH_JOB: Final = "Select one with --cluster, --uid, --from or --to. List them with: ioweather jobs --words "
 _STILL_RUNNING: Final = 2**62
 
 

@@ -371,7 +371,7 @@ def predict_widths(
 def _quantile_estimate(name: str, value: float, low: float, high: float, n: int) -> Estimate:
     """Return a quantile with the interval of the measured times, if there are enough so far out."""
     if not low <= high:
-        return Estimate(name, value, "seconds", n=n, method="fitted mixtures; too few times beyond it for an interval")
+        return Estimate(name, value, "seconds", n=n, method="fitted mixtures; too few slower times for an interval")
     method = "fitted mixtures, interval by order statistics"
     return Estimate(name, value, "seconds", min(low, value), max(high, value), LEVEL, n, method)
 

@@ -52,7 +52,7 @@ SIGNATURES: Final = {
     "zero_files": "no files",
     "rank0_io": "one process does all I/O",
     "subset_io": "some of the processes do all I/O, without MPI-IO collectives",
-    "file_per_process": "at least one own file per process",
+    "file_per_process": "at least one unshared file per process",
     "seek_per_operation": "a seek for every read and write",
     "metadata_bound": "more time in metadata than in reading and writing",
     "small_requests": "requests under 1 MiB on average",
@@ -444,7 +444,7 @@ def _add_nodes_and_projects(
     alone = state_counts(matches)
     if alone:
         matched = matches.rows - sum(alone.values())
-        logs.append(Coverage(matches.rows, matched, "logs", alone, "with their scheduler job"))
+        logs.append(Coverage(matches.rows, matched, "logs", alone, "matched to a scheduler job"))
     partial = int(joined.bools("partial").sum())
     note = f"Darshan ran out of memory in {partial:,} {what}. Their counts, bytes and times are lower bounds."
     return Runs(frame, what, tuple(logs), (note,) if partial else ())
@@ -484,7 +484,7 @@ def _node_caveats(what: str, source: Text) -> Iterator[str]:
     unknown = int((source.codes < 0).sum())
     if unknown:
         yield (
-            f"{unknown:,} {what} have no node count and therefore no MiB/s/CN. Ingest accounting data, or set "
+            f"{unknown:,} {what} have no node count and therefore no rate per node. Ingest accounting data, or set "
             "processes_per_node."
         )
     for code, words in (

@@ -18,15 +18,17 @@ from numpy import ma  # every reader needs it: loaded before they are copied
 from ioweather.core.contracts import BatchSource, ReadContext, Source
 from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Bools, Frame
 from ioweather.core.registry import OURS
 from ioweather.core.tables import TABLES, Complaints, concat
 from ioweather.core.units import (
     DAY_NS,
     MIB,
+    MINUTE_NS,
     NS,
     format_bytes,
     format_seconds,
+    format_time_ns,
     now_ns,
     zone_named,
 )
@@ -243,7 +245,7 @@ def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, st
     source_name: str | None = reading.source
     rows: Counter[str] = Counter()
     made: dict[str, list[Frame]] = {}
-    complaints, notes = Complaints(), list[str]()
+    complaints, cadence, notes = Complaints(), Cadence(), list[str]()
     take_cuts()
     try:
         version = _Version(path, reading)
@@ -267,7 +269,7 @@ def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, st
         else:
             source = _source_for(path, head_of(path), reading)
             source_name, pieces = source.name, source.read(path, reading.context)
-        for table, frame in _noted(pieces, notes):
+        for table, frame in _noted(pieces, cadence, notes):
             good = _check_frame(source_name, table, frame, reading, complaints)
             rows[table] += good.rows
             _check_rows(path, size, rows.total(), reading.limits)
@@ -287,14 +289,71 @@ def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, st
             error = SourceError(f"{cut} {error}", hint=_WHOLE, kind="TruncatedInput")
         yield _failed_outcome(error, path, digest, size, source_name, rows, reading.limits, complaints)
     else:
-        outcome = FileOutcome(str(path), digest, size, source_name, "ok", dict(rows), message=" ".join(notes) or None)
+        note = " ".join([*notes, *([f"{path}: {cadence}"] if str(cadence) else [])]) or None
+        outcome = FileOutcome(str(path), digest, size, source_name, "ok", dict(rows), message=note)
         yield _with_complaints(outcome, complaints)
 
 
-def _noted(pieces: Iterator[tuple[str, Frame]], notes: list[str]) -> Iterator[tuple[str, Frame]]:
-    """The pieces. A note that the source returns, on content that no table takes, is added to `notes`."""
-    if note := (yield from cast(Generator[tuple[str, Frame], None, str | None], pieces)):
-        notes.append(note)
+# Times the median interval of the same metric of the same kind of component; at least a minute: raw rows and those of
+# minutes come together.
+_MOST_INTERVALS: Final = 10
+
+
+class Cadence:
+    """Usual interval of samples in a file, from the first frame of each metric; removes samples that last too long."""
+
+    def __init__(self) -> None:
+        self._longest: dict[tuple[str, str], float] = {}
+        self._left_out = 0
+        self._first = ""
+
+    def leave_out_long(self, frame: Frame) -> Frame:
+        """The rows of `series` whose interval is within its bound."""
+        intervals = frame.array("interval_ns")
+        good = np.ones(frame.rows, np.bool_)
+        for name, chosen in _sample_groups(frame):
+            if name not in self._longest:
+                usual = float(np.quantile(intervals[chosen], 0.5, method="lower"))
+                self._longest[name] = max(_MOST_INTERVALS * usual, MINUTE_NS)
+            good[chosen] = intervals[chosen] <= self._longest[name]
+        if good.all():
+            return frame
+        self._left_out += int((~good).sum())
+        first = int(np.flatnonzero(~good)[0])
+        begin, length = format_time_ns(int(frame.array("start_ns")[first])), format_seconds(intervals[first] / NS)
+        self._first = self._first or f"first: {begin}, lasts {length}"
+        return frame.take(good)
+
+    def __str__(self) -> str:
+        """Describe what was left out; empty if nothing was."""
+        if not self._left_out:
+            return ""
+        return (
+            f"Skipped {self._left_out:,} series row(s) longer than {_MOST_INTERVALS} times the usual interval: clock "
+            f"change or gap in the recording ({self._first})."
+        )
+
+
+def _sample_groups(frame: Frame) -> Iterator[tuple[tuple[str, str], Bools]]:
+    """(kind of component, metric) and their rows."""
+    kinds, metrics = frame.text("component_kind"), frame.text("metric")
+    count = max(1, len(metrics.categories))
+    groups = kinds.codes.astype(np.int64) * count + metrics.codes
+    for group in np.unique(groups).tolist():
+        yield (kinds.categories[group // count], metrics.categories[group % count]), groups == group
+
+
+def _noted(pieces: Iterator[tuple[str, Frame]], cadence: Cadence, notes: list[str]) -> Iterator[tuple[str, Frame]]:
+    """Pieces without rows of `series` that last far too long. A note that the source returns, on content that no table
+    takes, is added to `notes`."""
+    source = cast(Generator[tuple[str, Frame], None, str | None], iter(pieces))
+    while True:
+        try:
+            table, frame = next(source)
+        except StopIteration as end:
+            notes += [end.value] if end.value else []
+            return
+        yield table, cadence.leave_out_long(frame) if table == "series" else frame
 
 
 def _check_frame(source: str, table: str, frame: Frame, reading: Reading, complaints: Complaints) -> Frame:

@@ -394,7 +394,7 @@ def _choose_change_to_compare(snapshot: Snapshot, _: Params) -> Cell:
 
 LOGS: Final = Param(
     "logs",
-    "comma-separated log digests to compare, the original first (8 characters are enough). Default: runs before "
+    "comma-separated log digests to compare, the original first; 8 characters are enough. Default: runs before "
     "and after a lasting change of a program's I/O pattern",
     choose=_choose_change_to_compare,
 )

@@ -125,7 +125,7 @@ def _find_notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterat
         text = f"The log is incomplete: Darshan ran out of memory for {', '.join(counters)}. Figures are lower bounds."
         yield "partial_counters", text
     if view.has_only_sums:
-        text = "The log is incomplete: version 0.2 read sums or a trace of it. Figures are lower bounds."
+        text = "The log is incomplete: ioweather 0.2 ingested only sums or a trace of it. Figures are lower bounds."
         yield "only_sums", text
     if unrecorded := view.unrecorded_file_count:
         yield (

@@ -129,7 +129,7 @@ def run_user_sql(
     except subprocess.TimeoutExpired:
         raise UsageError(
             f"The query ran longer than {seconds:g} s and was stopped.",
-            hint="Reduce the query, or increase --timeout.",
+            hint="Query less data, or increase --timeout.",
             kind="QueryRefused",
         ) from None
     finally:

@@ -24,7 +24,7 @@ from ioweather.lake.lake import Snapshot
 from ioweather.topics.source import DataSource
 
 _COLUMNS: Final = (
-    "command: what to run [text]; bytes_there: there [bytes]; size_bytes: size [bytes]; user: owner [text]; "
+    "command: what to run [text]; bytes_there: on target [bytes]; size_bytes: size [bytes]; user: owner [text]; "
     "last_used_ns: last used [time_ns]"
 )
 _MOST_FILES: Final = 10_000
@@ -164,15 +164,15 @@ def _write_headline(outcome: RelieveOutcome) -> str:
     state = f"{outcome.target} moved {level}; the mean is {mean}."
     if not outcome.excess_bytes:
         return (
-            f"Nothing to offer, because {outcome.target} moved {level}, no more than the mean of all targets ({mean})."
+            f"No files to move, because {outcome.target} moved {level}, no more than the mean of all targets ({mean})."
         )
     if not outcome.files:
         return (
-            f"Nothing to offer, because the lake has no file on {outcome.target} that several logged runs used; "
+            f"No files to move, because the lake has no file on {outcome.target} that several logged runs used; "
             f"the target moved {level}, and the mean is {mean}."
         )
     count = f"{len(outcome.files):,} file{'s' if len(outcome.files) > 1 else ''}"
-    what = f"{count} ({format_bytes(outcome.moved_bytes)} there)"
+    what = f"{count} ({format_bytes(outcome.moved_bytes)} on it)"
     if outcome.is_enough:
         return f"{state} Moving {what} would bring the target to the mean."
     share = format_value(outcome.moved_bytes / outcome.excess_bytes, "ratio")

@@ -386,8 +386,8 @@ def _read_components(
     systems = [str(name) for _, name in rows("FILESYSTEM_INFO", "FILESYSTEM_ID, FILESYSTEM_NAME")]
     if len(systems) > 1:
         raise SourceError(
-            f"{database.path} has the file systems {', '.join(systems)}, but LMT has a database for each.",
-            hint="Make a copy of each.",
+            f"{database.path} has the file systems {', '.join(systems)}, but LMT uses one database per file system.",
+            hint="Copy each LMT database to its own file.",
         )
     hosts = {key: _Component(key, str(name)) for key, name in rows("OSS_INFO", "OSS_ID, HOSTNAME")}
     targets = [

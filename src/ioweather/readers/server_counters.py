@@ -165,7 +165,7 @@ def _lustre_lines(path: Path, host: str = "") -> Iterator[str | None]:
     """All whole lines, or those of one host; None where the last one is torn: the file was cut, or is being written."""
     if _LONE_FILE.match(beginning(path)):
         raise SourceError(
-            f"{path} is a single snapshot of an unnamed target, but amounts need two.",
+            f"{path} is a single snapshot of an unnamed target, but amounts need two snapshots.",
             hint=_LUSTRE_HINT,
         )
     for _, line, torn in lines_of_host(path, host):

@@ -205,7 +205,7 @@ def claims_answer(
             "✓ agrees with the paper, ~ same direction but weaker, ✗ contradicts the paper, ? undecided, – cannot "
             "be tested here. Criteria marked * are ours, because the paper gives no number.",
             f"The significance level of each test is 1 in {len(claims())}, so less than one statement would be decided "
-            "wrongly if each test kept its level. On simulated sites, one or two are. Exhibits and observations use "
+            "wrongly if every test were exact. On simulated sites, one or two are wrong. Exhibits and observations use "
             "the same results. Exact counts are not tests.",
         ),
         coverage=(Coverage(len(found), testable, "statements", {"without data": counts["untestable"]}),),
@@ -296,7 +296,7 @@ QUESTION = Question(
     its interval, and the result: agrees, weaker, contradicts, undecided or not testable. It also shows the values from
     the papers.
 
-    --export FILE writes this site's row, without users and paths. --against FILE shows the row of another site.""",
+    --export FILE writes this site's results, without users and paths. --against FILE adds those of another site.""",
     epilog="Example: ioweather claims --against their-site.json",
     seen_by="public",
     table="claims",

@@ -428,7 +428,7 @@ def _tail_shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tupl
     share = float(np.mean([row[7] for row in rows]))
     text = (
         f"On average {format_ratio(value)} of requests belong to the tail. {format_ratio(share)} are beyond mean + 2 "
-        f"sd; for a Normal, this is {format_ratio(_NORMAL_SHARE)}."
+        f"sd; a Normal would have {format_ratio(_NORMAL_SHARE)}."
     )
     yield Finding(text, name="normal_share"), caveats
     yield (
@@ -471,7 +471,7 @@ def _beyond_bulk(items: Sequence[FittedSample]) -> Estimate:
     reach = -float(ndtri((1 - LEVEL) / 2)) * math.hypot(*together)
     low, high = max(0.0, value - reach), min(1.0, value + reach)
     n = sum(item.sample.n for item in items)
-    method = f"mean over {len(items)} samples; beyond the 97.5% point of an Exponential with the 5% point and median"
+    method = f"mean over {len(items)} samples; beyond the 97.5% point of the fitted Exponential"
     return Estimate("beyond_bulk_ratio_mean", value, "ratio", low, high, LEVEL, n, method)
 
 

@@ -182,15 +182,15 @@ def _exclusive_names(root: Path) -> Check:
 _TWICE: Final = """SELECT count(*) FROM (SELECT 1 FROM jobs WHERE step = '' AND start_ns IS NOT NULL
     GROUP BY cluster, job_id, start_ns HAVING count(DISTINCT submit_ns) > 1 AND max(submit_ns) = start_ns)"""
 _FLAGGED_FIX: Final = 'ioweather sql "SELECT path, message FROM ingests WHERE flagged_count > 0"'
-_TWICE_FIX: Final = "ioweather lake forget FILE for the dump without Submit"
+_TWICE_FIX: Final = "remove the dump without Submit: ioweather lake forget FILE"
 # Counts of the lake, and what to report where one is not zero.
 _COUNTED: Final = {
     "SELECT count(*) FROM quarantine": Check(
         "quarantine", "note", "{:,} files were rejected or only partly read", _REASONS
     ),
     _TWICE: Check("accounting", "problem", "{:,} jobs are stored twice: with and without a submit time", _TWICE_FIX),
-    _SUM.format("refused"): Check("rows", "note", "{:,} had invalid values and were rejected", _REASONS),
-    _SUM.format("flagged"): Check("rows", "note", "{:,} were ingested and flagged", _FLAGGED_FIX),
+    _SUM.format("refused"): Check("rows", "note", "{:,} rows had invalid values and were rejected", _REASONS),
+    _SUM.format("flagged"): Check("rows", "note", "{:,} rows were ingested and flagged", _FLAGGED_FIX),
 }
 
 

@@ -44,7 +44,7 @@ class _Draft:
     mounts: list[str] = field(default_factory=list)
     devices: list[str] = field(default_factory=list)
     servers: dict[str, list[str]] = field(default_factory=dict)
-    peak: str = "# peak_bytes_per_s = 48e9       # nominal peak, for load as a share of it"
+    peak: str = "# peak_bytes_per_s = 48e9       # nominal peak; load is shown as a share of it"
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def _add_peaks(snapshot: Snapshot, found: Mapping[str, _Draft]) -> None:
         elif draft.lustre and (highest := _highest_hour(snapshot, name)):
             rate, start_ns = highest
             when = f"the highest hour so far ({format_time_ns(start_ns)})"
-            draft.peak = f"# peak_bytes_per_s = {rate:.4g}  # {when}; replace it by the nominal peak"
+            draft.peak = f"# peak_bytes_per_s = {rate:.4g}  # {when}; replace it with the nominal peak"
 
 
 def _highest_hour(snapshot: Snapshot, system: str) -> tuple[float, int] | None:

@@ -205,7 +205,7 @@ def function_of(name: str) -> Callable[..., Answer]:
     lines += [f"- {param.name}: {param.help}" for param in question.params]
     lines.append("- lake: a Lake or its directory (default: your own)")
     lines += ["- start, end: only this period; text such as '2026-11-15' or '7d', or ns"] if question.period else []
-    lines += ["", f"Returns an Answer; its `.result` is {question.result.__name__}, `.to_pandas()` its list."]
+    lines += ["", f"Returns an Answer; `.result` is a {question.result.__name__}, and `.to_pandas()` returns its rows."]
     asked.__doc__ = "\n".join(lines)
     asked.__signature__ = arguments  # type: ignore[attr-defined]
     return asked

@@ -142,7 +142,7 @@ def test_a_past_range_and_old_data_are_described_at_their_end_and_not_now(client
     for part in ("filesystems", "summary"):
         assert " now" not in client.get(f"/fragments/{part}?{past}").text
         assert " now" not in client.get(f"/fragments/{part}").text
-    assert "the newest data; they are" in client.get("/fragments/summary").text
+    assert "the end of the data (" in client.get("/fragments/summary").text
     assert "the newest data" not in client.get(f"/fragments/summary?{past}").text
     assert "at 2026-03-02 09:00" in client.get(f"/fragments/filesystems?{past}").text
 

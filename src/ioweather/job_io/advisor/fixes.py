@@ -211,7 +211,7 @@ def packing_lines(profile: Profile) -> tuple[str, ...]:
             "webdataset.WebDataset('shard-{0000..0099}.tar')",
             "DataLoader(..., num_workers=8, persistent_workers=True)",
         )
-    return ("H5Dcreate2 in one HDF5 file instead of a new file", "tar cf all.tar DIRECTORY  # and read from it")
+    return ("H5Dcreate2 in one HDF5 file instead of a new file", "tar cf all.tar DIRECTORY  # then read all.tar")
 
 
 # Settings of Open MPI's OMPIO in place of ROMIO's hints. It has collective buffering whenever a call is collective.

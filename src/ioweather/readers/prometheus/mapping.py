@@ -20,8 +20,9 @@ Without it, a metric that adds up is a counter and any other a state. A state of
 busy_ratio of a counter of seconds.
 
 Samples become rows: counters become what they grew by, states stay as they are. A counter that fell was restarted: it
-has grown by at least what it shows, and the row says so (RESET). The first value of a counter is no growth. Entries of
-jobs differ: a server makes one, at zero, when a job begins. A state is stored for the minute in which it was read; how
+has grown by at least what it shows, and the row says so (RESET). The first value of a counter is no growth, and
+neither is the first after a gap of ten times its usual interval, because the clock may have been set. Entries of jobs
+differ: a server makes one, at zero, when a job begins. A state is stored for the minute in which it was read; how
 full a target is, once an hour.
 """
 
@@ -230,7 +231,7 @@ def _label_text(given: Any, name: str) -> tuple[_LabelText, list[str]]:
 
         return fill, [] if needed else [given]
     if not isinstance(given, Mapping) or "label" not in given or given.keys() - {"label", "match", "map", "other"}:
-        raise ValueError(f"`{name}` must be a text, or a table with a `label` (also match, map, other)")
+        raise ValueError(f"`{name}` must be text, or a table with a `label` (also match, map, other)")
     translated, other = given.get("map"), given.get("other")
     pattern = re.compile(given.get("match", "(.*)"), re.DOTALL if "match" not in given else 0)
 
@@ -257,18 +258,21 @@ def shipped() -> Mapping[str, tuple[str, tuple[_Rule, ...]]]:
 
 
 _SLOW: Final = frozenset({"capacity_bytes", "free_bytes", "capacity_files", "free_files", "client_count"})
+_LONGEST_GAP: Final = 10  # times the interval before
+
 _JobPlace: TypeAlias = tuple[int, int, Target, str, str]  # start, end, target, job, operation
 
 
 @dataclass(slots=True)
 class _Counter:
-    """The last sample of a counter, and its growth since its row began at since_ns."""
+    """The last sample of a counter, `step_ns` after the one before, and its growth since its row began at since_ns."""
 
     at_ns: int
     value: float
     since_ns: int
     grown: float = 0.0
     fell: bool = False
+    step_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -304,6 +308,7 @@ class Amounts:
     by_minute: bool = False
     cluster: str | None = None
     shown_once: set[str] = field(default_factory=set)
+    gaps: int = 0
     late: int = 0  # samples behind later ones of their series
     _counters: dict[str, _Counter] = field(default_factory=dict)
     _groups: dict[tuple[str, ...], _Group] = field(default_factory=dict)
@@ -336,12 +341,17 @@ class Amounts:
             return
         seen = group.last_before(time_ns) if mapped.job is not None and mapped.value == "counter" else None
         gone = counter is not None and seen is not None and counter.at_ns < seen[0]
-        if counter is None or gone:
-            if seen is None:
-                self._counters[key] = _Counter(time_ns, value, time_ns)
-                self.shown_once.add(key)
+        step_ns = 0 if counter is None else time_ns - counter.at_ns
+        gap = counter is not None and step_ns > _LONGEST_GAP * max(counter.step_ns, MINUTE_NS)
+        if counter is None or gone or gap:
+            if seen is None or gap:
+                self._counters[key] = _Counter(time_ns, value, time_ns, step_ns=step_ns)
+                self.gaps += gap
+                if counter is None:
+                    self.shown_once.add(key)
                 return
             counter = self._counters[key] = _Counter(seen[0], 0.0, seen[1])  # servers forget a job that rests
+        counter.step_ns = step_ns
         self.shown_once.discard(key)
         fell = mapped.value == "counter" and value < counter.value
         if mapped.value == "counter":
@@ -475,6 +485,7 @@ class SampleRows:
         once = len(self.amounts.shown_once)
         left = {
             "counter(s) with only one sample": once,
+            "difference(s) across a gap of more than ten intervals": self.amounts.gaps,
             "series without a mapping": self.mappings.unnamed,
             "series without a host (use --host)": self.mappings.without_host,
         }

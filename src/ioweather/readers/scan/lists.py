@@ -175,7 +175,7 @@ def _whole_records(path: Path, begins: Callable[[bytes], object], separator: byt
     for data in unzipped_blocks(path, cut=False):
         *items, rest = (rest + data).split(separator)
         if len(rest) > _LONGEST_RECORD:
-            raise CorruptInput(f"{path}, record {number + len(items)}: the record is longer than the longest path.")
+            raise CorruptInput(f"{path}, record {number + len(items)}: the record is longer than a path can be.")
         for item in items:
             number += 1
             if begins(item):
@@ -191,7 +191,7 @@ def _whole_records(path: Path, begins: Callable[[bytes], object], separator: byt
             waiting += b"\n" + item
             stray += 1
             if len(waiting) > _LONGEST_PATH:
-                raise CorruptInput(f"{path}, record {number}: a name longer than the longest path ends here.")
+                raise CorruptInput(f"{path}, record {number}: the name that ends here is longer than a path can be.")
             if stray > _MOST_STRAY_LINES and stray > number // 10:
                 raise CorruptInput(f"{path}, record {number}: most lines do not fit this kind of list.")
     if waiting is not None:

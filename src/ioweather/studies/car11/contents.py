@@ -80,7 +80,7 @@ class Bins:
     def without(self, other: Bins) -> Bins:
         """Return this histogram minus that of a subset of the same files."""
         if not np.isin(other.low, self.low).all():
-            raise DataUnavailable("A project's files have sizes that no file of the scan has.")
+            raise DataUnavailable("A project has files of a size that does not occur in the scan.")
         count, size, place = self.count.copy(), self.bytes.copy(), np.searchsorted(self.low, other.low)
         np.subtract.at(count, place, other.count)
         np.subtract.at(size, place, other.bytes)
@@ -299,7 +299,7 @@ def size_exhibit(scans: Scans, project: str | None) -> Iterator[Piece]:
         yield f"The scan is incomplete: {what}."
     yield "Bins are powers of two, so 2 MB and 128 MB become 2 MiB and 128 MiB."
     if project is not None:
-        yield "Project rules for paths and groups are those at scan time."
+        yield "Paths and groups are assigned to projects by the rules at scan time."
         if scans.accounts:
             yield "Users without a rule belong to the account that all their jobs use."
 

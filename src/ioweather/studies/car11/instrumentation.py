@@ -140,7 +140,7 @@ def _instrumented(
     excluded = {reason: n for reason, n in left_out.items() if n}
     yield Coverage(total + sum(left_out.values()), total, "jobs", excluded, "that ran")
     logs = frames["applications"].rows
-    yield Coverage(logs, int(known.logs.sum()), "logs", state_counts(matches), "matched to such a job")
+    yield Coverage(logs, int(known.logs.sum()), "logs", state_counts(matches), "matched to a job")
 
 
 STUDY = Study(

@@ -129,7 +129,7 @@ def expected_note(facility: Facility) -> str:
     """Return the sentence that says what is expected."""
     return (
         f"Slowdown is relative to the median of all operations of the same kind on the same file system over "
-        f"{facility.baseline_text} (at least {LEAST_BASELINE}). Values below 1 are faster than usual."
+        f"{facility.baseline_text} (at least {LEAST_BASELINE} operations). Values below 1 are faster than usual."
     )
 
 
@@ -201,7 +201,7 @@ def _worst_interval(name: str, every: Sequence[OperationSeries], statistic: str,
     if not worst:
         return plain(name, None, "factor", n=n, method=f"{method}: fewer than {_LEAST_INTERVALS} intervals")
     value, usual = max(worst), float(np.quantile(chance, (1 + LEVEL) / 2))
-    words = f"{method}; low end: divided by the same statistic of operations resampled from all other intervals"
+    words = f"{method}; low end divided by the same ratio of operations resampled from all other intervals"
     return Estimate(name, value, "factor", value / usual, value, LEVEL, n, words)
 
 
@@ -217,7 +217,7 @@ def _variation_of_kinds(every: Sequence[OperationSeries]) -> Estimate:
         scaled = np.where(there, medians / np.nanmedian(medians), 0.0)
         sums[series.op in _METADATA].append(np.stack([there, scaled, scaled**2], axis=1).astype(np.float64))
     if not sums[True] or not sums[False]:
-        return plain(name, None, "factor", method="one of the two has no data")
+        return plain(name, None, "factor", method="no metadata operations, or no reads and writes")
 
     def variation(each: Floats) -> Floats:
         return np.asarray(np.sqrt((variation_from_sums(each[..., 0], each[..., 1], each[..., 2]) ** 2).mean(axis=-1)))

@@ -85,8 +85,8 @@ NORMAL_90: Final = 1.6449  # half width of the central 90% of a normal distribut
 ALMOST_1: Final = 0.999999  # Fisher's z of a coefficient of 1 is infinite
 _WAYS: Final = ("read", "write")
 BIASED: Final = (
-    "Distance correlation and mutual information are never negative and exceed 0 even by chance. Read them with "
-    "their p: the share of time-shifted pairings with at least the same value."
+    "Distance correlation and mutual information are never negative and exceed 0 even by chance. Check "
+    "their p, the share of time-shifted pairings with at least the same value."
 )
 
 
@@ -286,7 +286,7 @@ def _coefficients(data: AssociationData, pairs: list[Pairing], time: str, symbol
     yield ResultTable.of(
         "coefficients",
         "group [text]; way [text]; measure [text]; value; low: 90% from; high: 90% to; p: p by chance; "
-        "rate: of the rate; null: moved in time, median; null_p: p moved in time; n [count]",
+        "rate: of the rate; null: time-shifted, median; null_p: p of time-shifted; n [count]",
         rows,
     )
     if any(value is not None for *_, value in cells):
@@ -361,7 +361,7 @@ def association_findings(pairs: list[Pairing], time: str, symbol: str) -> Iterat
         if not chance <= SURE:
             yield Finding(f"{words}: not above chance.", "undecided", name="association")
         elif null is not None and moved > SURE:
-            too = f"but time-shifted runs also have {null.median:.2f} ({p_text(moved)}), so shared steps may cause it"
+            too = f"but time-shifted runs also reach {null.median:.2f} ({p_text(moved)}): perhaps due to shared steps"
             yield Finding(f"{words}, {too}.", "undecided", name="association")
         else:
             beyond = f", and above time-shifted runs ({null.median:.2f}, {p_text(moved)})" if null else ""
@@ -516,7 +516,7 @@ def _sampling_interval(data: AssociationData, levels: list[Level]) -> Iterator[P
     y, *x = ranks
     found = spearman_interval(x[0], y) if len(x) > 1 else None
     if found is None or not found[1] > 0:
-        by = "explains no more than chance" if found else "is known for too few runs"
+        by = "explains their I/O time no better than chance" if found else "is known for too few runs"
         text = f"These {n} runs do not show how often to sample: the load of other jobs during their I/O {by}."
         yield Finding(text, "undecided", name="sampling_interval")
         return
@@ -537,7 +537,7 @@ def _sampling_interval(data: AssociationData, levels: list[Level]) -> Iterator[P
         yield Estimate("explained_gain_ratio", value, "ratio", low, high, LEVEL, n, method)
         amount = f"{format_ratio(value)} ({format_ratio(low)} to {format_ratio(high)}) more"
         text += f": {seconds[0]} explains {amount} of the variance of I/O time{more}"
-    longer = f" The next longer interval may lose {WORTH_IT:.0%} or more." if best < len(changes) else ""
+    longer = f" The next longer interval may lose {WORTH_IT:.0%} or more of it." if best < len(changes) else ""
     yield Finding(f"{text}.{longer}", name="sampling_interval")
 
 
@@ -754,7 +754,7 @@ def _mean_times(data: AssociationData) -> Iterator[Piece]:
             low, high, spread = float(times.min()), float(times.max()), times.std(ddof=1) / times.mean()
             yield Finding(
                 f"{name}: the same I/O took {format_seconds(low)} to {format_seconds(high)} (standard deviation "
-                f"{spread:.0%} of the mean, n {len(times)}).",
+                f"{spread:.0%} of the mean, {len(times)} runs).",
                 name="time_range",
             )
     columns = "; ".join(f"{symbol}: {symbol} [seconds]; {symbol}_sd: {symbol} sd [seconds]" for symbol in TIMES)

@@ -185,7 +185,7 @@ def _narrowing(x: Floats, y: Floats, way: str) -> Estimate:
     chance, own = chance[np.isfinite(chance)], mean_width_given_x(y)
     name, method = f"conditional_width_{way}", f"mean width relative to {len(chance)} time-shifted pairings"
     if len(chance) < _LEAST_SHIFTED or not np.isfinite(own):
-        return plain(name, None, "factor", n=len(x), method="too few pairings")
+        return plain(name, None, "factor", n=len(x), method="too few time-shifted pairings")
     least, usual, most = np.quantile(chance, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2]).tolist()
     return Estimate(name, own / usual, "factor", own / most, own / least, LEVEL, len(x), method)
 

@@ -92,8 +92,8 @@ MODEST = 0.75  # pat19: "max CPU utilization is lower than 75%"
 METADATA = ("open_ops", "close_ops")
 KINDS = ("open", "close")
 _CLOSES = (
-    "The client closes files that are still open when their process ends. A repeated open of an open file may count "
-    "without its own close. The share of opens without a close is not corrected for either."
+    "The client closes files that are still open when their process ends. A second open of an open file may "
+    "have no close of its own. The share of opens without a close is not corrected for these two effects."
 )
 
 
@@ -303,7 +303,7 @@ def high_phase_counts(climate: Climate) -> Iterator[Piece]:
     columns = columns_of(
         "degree: degree of parallelism [text]; read: clusters, reads [count]; write: clusters, writes [count]; "
         "difference: difference (W-R)/R [ratio]; low: 90% from [ratio]; high: 90% to [ratio]; "
-        "chance: by chance, per measured cluster of all steps [ratio]"
+        "chance: share by chance, in all steps [ratio]"
     )
     for here in (False, True) if left_out else (False,):
         rows: list[tuple[Cell, ...]] = []
@@ -675,7 +675,7 @@ STUDY = Study(
     params=(
         *choices.TRAFFIC_PARAMS,
         Param("metadata_kind", "mds or mdt; default: mds, if present", choose=choices.metadata_kind),
-        Param("burst_buffer", "burst buffer, a file system; default: found by name", choose=choices.burst_buffer),
+        Param("burst_buffer", "file system of the burst buffer; default: found by name", choose=choices.burst_buffer),
         Param("burst_buffer_kind", "component kind of the burst buffer", choose=choices.burst_buffer_kind),
     ),
     spreads=True,

@@ -124,8 +124,8 @@ def ingest(
     """Read files, directories and servers into the lake.
 
     The format is detected from the content. A file that is already in the lake is skipped. A file that grew adds
-    only its new rows. A bad file is rejected with a reason, and the other files are ingested. Of a Prometheus
-    server (http://HOST:9090) only data since the last ingest are read.
+    only its new rows. A bad file is rejected with a reason, and the other files are ingested. From a
+    Prometheus server (http://HOST:9090), only data since the last ingest is read.
     """
     if list_sources:
         rows = [(name, s.title, ", ".join(s.tables), SOURCES.package_of(name)) for name, s in SOURCES.items()]
@@ -285,7 +285,7 @@ def _print_some(heading: str, messages: Sequence[str], where: str, most: int = 3
 def _watch(lake: Lake, paths: Sequence[str], form: str, *, once: bool, everything: bool) -> int:
     """Read new files and accounting, then judge finished runs, once or until Ctrl-C.
 
-    Each run gets its verdict as of its end in the table `verdicts`, and a second one a day later."""
+    Each run gets a verdict at its end in the table `verdicts`, and a revised one a day later."""
     settings = watch_settings_from(lake.facility.sections.get("watch", {}))
     for path in paths:
         if not Path(path).is_dir():
@@ -388,8 +388,8 @@ def facility() -> None:
 def init(lake_dir: str | None, name: str, zone: str, force: bool) -> None:
     """Write a facility.toml from the data in the lake and on this machine.
 
-    File systems come from Lustre counters, mounts (of this machine, of logs, of probes), servers and their targets from
-    counters, `lctl get_param '*.*.*_conn_uuid'` or `lctl dl -t`, peaks from IOR and IO500.
+    File systems come from Lustre counters and from mounts (of this machine, of logs, of probes). Servers and their
+    targets come from counters, `lctl get_param '*.*.*_conn_uuid'` or `lctl dl -t`. Peaks come from IOR and IO500.
     """
     zone_named(zone)
     lake = open_lake(lake_dir, create=True)
@@ -516,7 +516,7 @@ def _summary(snapshot: Snapshot, form: str) -> None:
 
 
 @lake.command(epilog="Example: ioweather lake compact")
-@click.option("--everything", is_flag=True, help="Also seal today, and search all days.")
+@click.option("--everything", is_flag=True, help="Also seal today, and search all days for events.")
 @lake_option
 def compact(lake_dir: str | None, everything: bool) -> None:
     """Seal closed days: merge the files of each day into one sorted file.
@@ -605,7 +605,7 @@ def lake_check(lake_dir: str | None, set_aside: bool, as_json: bool) -> int:
     else:
         say(f"{len(damaged):,} of {found['files']:,} table files are damaged:", *(f"  {path}" for path in damaged))
     if found["without_digest"]:
-        say(f"{found['without_digest']:,} have no digest (written by ioweather 0.2). They were read instead.")
+        say(f"{found['without_digest']:,} have no digest (written by ioweather 0.2). They were read in full instead.")
     if inputs:
         say("Their rows are missing now. Ingest these files again (ioweather ingest --again):")
         say(*(f"  {path}" for path in inputs))
@@ -621,7 +621,7 @@ def backup(lake_dir: str | None, dest: Path) -> None:
     """Copy the current state of the lake to DEST, even during writes.
 
     Later runs copy only new files. DEST is a lake: `lake check --lake DEST` compares its files with their
-    digests, and a backup of DEST restores it elsewhere. Cached exhibits are left out.
+    digests. To restore it, run `lake backup NEW --lake DEST`. Cached exhibits are left out.
     """
     with progress_bar() as progress:
         done = copies.backup(open_lake(lake_dir), dest, progress=progress)

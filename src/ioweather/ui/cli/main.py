@@ -105,8 +105,8 @@ _REMOVED: Final = {
     ("probe", "--osts"): "On Lustre, files are spread over four OSTs.",
     ("scan", "--entries"): "Use `ioweather ingest --as scan_entries --select map.sql LIST`.",
     ("scan", "--project"): "Add a [[project]] to facility.toml: `ioweather facility check`.",
-    ("report", "--anonymous"): "Give the exhibits that name nobody: ioweather show ID --out FILE",
-    ("report", "--only"): "Write it alone: ioweather show ID --out FILE.html",
+    ("report", "--anonymous"): "Share exhibits without names: ioweather show ID --out FILE",
+    ("report", "--only"): "Write a single exhibit: ioweather show ID --out FILE.html",
     ("lake", "restore"): "A backup is a lake. Run: ioweather lake backup NEW --lake BACKUP",
 }
 _DISK_FULL: Final = ("No space left on device", "Disk quota exceeded")

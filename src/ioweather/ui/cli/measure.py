@@ -39,7 +39,7 @@ from ioweather.ui.cli.terminal import console, shown
 
 
 def spool_option(function: F) -> F:
-    text = "Directory for queued rows and status.json (default: $IOWEATHER_SPOOL, else in your state home)."
+    text = "Directory for queued rows and status.json (default: $IOWEATHER_SPOOL, else ~/.local/state/ioweather/spool)."
     return path_option("--spool", "DIR", text, name="spool_dir")(function)
 
 
@@ -121,7 +121,7 @@ def probe(
         else:
             sources, load = _probes(targets, options, run)
             if not as_json:
-                say(f"Per path: {load}.", err=True)
+                say(f"Load of the probe on each path: {load}.", err=True)
     except SourceError as error:
         raise UsageError(error.message, hint=error.hint) from None
     return _measure(sources, run, spool_dir, lake_dir, as_json)

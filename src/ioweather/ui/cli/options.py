@@ -40,7 +40,7 @@ def _together(options: list[Callable[[F], F]], join: Callable[[dict[str, Any]], 
 
 
 def lake_option(function: F) -> F:
-    text = "The lake: a directory or s3://BUCKET/PREFIX (default: $IOWEATHER_LAKE, else in your data home)."
+    text = "The lake: a directory or s3://BUCKET/PREFIX (default: $IOWEATHER_LAKE, else ~/.local/share/ioweather/lake)."
     return click.option("--lake", "lake_dir", metavar="DIR", help=text, callback=_lake_directory)(function)
 
 

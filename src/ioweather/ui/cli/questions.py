@@ -30,7 +30,7 @@ _EXTRA: dict[str, list[click.Option]] = {
             ["--export"],
             type=click.Path(path_type=Path),
             metavar="FILE",
-            help="Export this site's row to share with other sites.",
+            help="Write this site's results to a file for other sites.",
         )
     ],
     "now": [click.Option(["--watch"], is_flag=True, help="Update every two seconds until Ctrl-C.")],
@@ -96,7 +96,7 @@ def command_of(name: str) -> click.Command:
 
     callback: Any = period_options(run) if question.period else run
     if question.page:
-        callback = path_option("--html", "FILE", "Write a page.", "html_file")(callback)
+        callback = path_option("--html", "FILE", "Write the answer as an HTML page.", "html_file")(callback)
     callback = lake_option(output_options(callback))
     command = click.Command(name, callback=callback, help=question.help, epilog=question.epilog)
     full_screen = click.Option(["--full", "full_screen"], is_flag=True, help="Show the whole answer in the terminal.")

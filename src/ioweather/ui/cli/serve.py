@@ -45,7 +45,7 @@ def token() -> None:
 
 @token.command(epilog="Example: ioweather serve token create login --hosts 'login*'")
 @click.argument("name")
-@click.option("--hosts", metavar="PATTERN", help="Hosts for which it may push rows (default: only NAME).")
+@click.option("--hosts", metavar="PATTERN", help="Hosts whose rows the token may push (default: only NAME).")
 @click.option("--user", metavar="USER", help="Create a personal token: shows this user's jobs, cannot push rows.")
 @path_option(
     "--to", "FILE", "Write the token to this file, readable only by its owner, instead of printing it.", name="file"

@@ -231,7 +231,7 @@ def demo(out: Path | None) -> None:
     type=int,
     default=1,
     show_default=True,
-    help="Random seed. Another seed gives another facility of this kind.",
+    help="Random seed. A different seed gives a different facility.",
 )
 @path_option("--out", "PATH", "New directory for the files.")
 @click.option("--list", "list_presets", is_flag=True, help="List the presets.")

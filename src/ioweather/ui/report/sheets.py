@@ -224,7 +224,7 @@ def _tiles(now: Found, before: Found) -> Iterator[Fact]:
     ]
     if used:
         share, busiest = max(used, key=lambda each: each[0])
-        yield Fact("used", "used", format_value(share, "ratio"), note=f"of the {busiest} peak, on average")
+        yield Fact("used", "used", format_value(share, "ratio"), note=f"of the peak of {busiest}, on average")
     slow = trend(now.slow_share, before.slow_share, "ratio")
     yield Fact("slow", "of the time storage was slow", format_value(now.slow_share, "ratio"), note=slow)
     cost = _extra_seconds(run for run in now.runs if overlaps_any(run, now.troubles))

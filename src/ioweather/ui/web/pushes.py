@@ -107,7 +107,7 @@ async def bring(request: Request, token: Sender, host: HostName, segment: Segmen
                 async for part in body_parts(request, LIMIT_BYTES, "file"):
                     file.write(part)
             if not draft.stat().st_size:
-                raise SourceError("The body is empty.", kind="EmptyInput")
+                raise SourceError("The request body is empty.", kind="EmptyInput")
             found = await _checking(request, receive, Lake(root), draft, host, segment, token.hosts)
     except OSError as error:
         raise LakeError(f"The queue cannot be used: {error.strerror}.") from None

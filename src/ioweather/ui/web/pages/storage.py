@@ -83,7 +83,7 @@ def summary(view: OwnView) -> str:
     problems = f"{len(names)} {were} unhealthy" if names else "No component was unhealthy"
     count = len(storage.filesystems)
     age = (now_ns() - (data_end_ns(view) or storage.end_ns)) / NS
-    old = f", the newest data; they are {format_seconds(age)} old" if at and _is_newest(view) else ""
+    old = f", the end of the data ({format_seconds(age)} ago)" if at and _is_newest(view) else ""
     return Markup('<h1>{}</h1>\n<p class="quiet">As of {}{} · {} file system{}</p>').format(
         f"{state} {problems} in this period{cost if names else ''}.".strip(),
         format_time_ns(storage.end_ns),
