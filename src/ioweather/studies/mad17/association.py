@@ -636,7 +636,7 @@ def _time_line(data: AssociationData, row: int) -> Iterator[Piece]:
         letter, own, value = verb[0].upper(), of(f"own_{verb}_bytes"), of(f"psid_{verb}_bytes")
         yield plain(f"Psi_{letter}", of(f"psi_{verb}_bytes"), "bytes", method="Eq. 2")
         low, high = (of(f"others_io_{side}_{verb}_bytes") + own for side in ("low", "high"))
-        name, method = f"PsiD_{letter}", "Eq. 4, ends of the first and last step"
+        name, method = f"PsiD_{letter}", "Eq. 4; low and high: without and with the first and last step"
         if np.isfinite(value):
             yield Estimate(name, value, "bytes", low, high, 1.0, method=method)
         else:

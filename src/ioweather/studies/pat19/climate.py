@@ -195,7 +195,7 @@ def target_correlations(climate: Climate) -> Iterator[Piece]:
         low = high[way].low
         enough = next((climate.span(w) for w in WINDOWS[1:] if wide[way, w] > HIGH_CORRELATION), None)
         if low is not None and low > 0.5:
-            text = f"To predict {way}s on one target, the last {climate.span(1)} on this target is enough."
+            text = f"To predict {way}s on one target, data from its last {climate.span(1)} is enough."
             climate.advice.append(Finding(text, name="target_history"))
         else:
             text = f"{way.capitalize()}s on one target cannot be predicted from its past in these windows."
