@@ -858,7 +858,7 @@ def _merge_in_time(found: Sequence[Incident]) -> list[Incident]:
 # Rows of `events`.
 
 _SHOWN: Final = {
-    "service": "work of its device for its queue",
+    "service": "device throughput at its queue length",
     "served": "server time per request",
     "probe": "its probes",
     "metadata": "metadata probes",

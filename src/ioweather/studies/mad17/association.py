@@ -536,7 +536,7 @@ def _sampling_interval(data: AssociationData, levels: list[Level]) -> Iterator[P
         more, method = "" if best else f" than {seconds[1]}", "finest minus recommended (or next longer) interval"
         yield Estimate("explained_gain_ratio", value, "ratio", low, high, LEVEL, n, method)
         amount = f"{format_ratio(value)} ({format_ratio(low)} to {format_ratio(high)}) more"
-        text += f": {seconds[0]} explains {amount} of the variance of I/O time{more}"
+        text += f": samples every {seconds[0]} explain {amount} of the variance of I/O time{more}"
     longer = f" The next longer interval may lose {WORTH_IT:.0%} or more of it." if best < len(changes) else ""
     yield Finding(f"{text}.{longer}", name="sampling_interval")
 
