@@ -41,8 +41,7 @@ def observe(
 ) -> Readings:
     """Return what the monitoring of the servers records in a window: whole amounts, with the background traffic."""
     rng = stream(seed, "observe", round(readings.start))
-    shape = readings.read_bytes.shape
-    times = readings.times
+    shape, times = readings.read_bytes.shape, readings.times
     health = _compute_target_health(times, shape, incidents)
     mean = preset.background_bytes_per_s * readings.step_seconds / 2
     form = _BACKGROUND_SHAPE_PER_MINUTE * readings.step_seconds / 60
@@ -101,8 +100,6 @@ _AMOUNTS = ("read_bytes", "write_bytes", "read_requests", "write_requests", "ope
 def resample(observed: Readings, step_seconds: int) -> Readings:
     """Return the same in longer steps: amounts are added, states averaged. Files need no `stretch`, which stays."""
     factor = step_seconds // observed.step_seconds
-    if factor <= 1:
-        return observed
     steps = observed.steps // factor
     made: dict[str, Any] = {}
     for name in (*_AMOUNTS, "oss_cpu_percent", "mds_cpu_percent", "missing"):

@@ -102,11 +102,13 @@ class Program:
     def _opening_ranks(self) -> int:
         return self.nprocs if self.layout == "shared" and self.io_ranks > 1 else self.io_ranks
 
-    def client_bytes_per_s(self, node_bytes_per_s: float) -> float:
-        """Return what its clients could move if the file system were infinitely fast."""
+    def bytes_per_s(self, preset: Preset) -> float:
+        """Return what its clients can move, or what its targets give to one run (70% of theirs) if that is less."""
         clients = max(1.0, min(self.nodes, self.io_ranks))
         efficiency = self.request_bytes / (self.request_bytes + _HALF_SPEED_BYTES)
-        return clients * node_bytes_per_s * efficiency * (_RANDOM_PENALTY if self.random else 1.0)
+        speed = clients * preset.node_bytes_per_s * efficiency * (_RANDOM_PENALTY if self.random else 1.0)
+        targets = self.stripe_count if self.layout == "shared" else self.stripe_count * self.io_ranks
+        return min(speed, 0.7 * min(preset.osts, max(1, targets)) * preset.ost_bytes_per_s)
 
     def client_ops_per_s(self, mds_ops_per_s: float) -> float:
         """Return the metadata operations that its ranks can issue; no run demands the whole server."""
@@ -144,38 +146,8 @@ small_random           | 8 512        | 1     | 4 8 16          | 1 4       | 1 
 idle                   | 1 1024       | 1     | 1               | 1         | 1     | 1          | idle
 """
 _ROWS = [[cell.strip() for cell in line.split("|")] for line in _CLASSES.strip().splitlines()[1:]]
-KINDS = tuple(row[0] for row in _ROWS)
 # Part of the usual I/O time; 1 for other classes.
 _IO_SHARES = {"metadata_storm": 0.05, "idle": 0.0}
-
-
-def _draw_fields(kind: str, rng: np.random.Generator, preset: Preset) -> dict[str, Any]:
-    """Draw the fields of a program that depend on its class."""
-    largest = preset.largest_processes
-    named = {"largest": largest, "quarter": max(256, largest // 4)}
-    _, *cells, traits = _ROWS[KINDS.index(kind)]
-    drawn: dict[str, Any] = {}
-    for name, cell in zip(_DRAWN, cells, strict=True):
-        values = [named.get(word) or int(word) for word in cell.split()]
-        if name == "nprocs":
-            low, high = (int(np.log2(value)) for value in values)
-            drawn[name] = int(2 ** rng.integers(low, high + 1))
-        else:
-            drawn[name] = int(rng.choice(values)) if len(values) > 1 else values[0]
-    nprocs = drawn["nprocs"]
-    drawn["request_bytes"] *= KIB
-    io_ranks = {"one_rank": 1, "idle": 0, "aggregated": max(4, min(512, nprocs // 64))}.get(traits, nprocs)
-    if traits == "many_files":
-        drawn["files_per_rank"] = min(64, MOST_FILES // nprocs)
-    return {
-        **drawn,
-        "io_ranks": io_ranks,
-        "layout": "none" if traits == "idle" else "shared" if "shared" in traits else "unique",
-        "interface": "MPI-IO" if "collective" in traits else "POSIX",
-        "reads": "reads" in traits,
-        "random": "random" in traits,
-        "cached_ratio": 0.4 if "cached" in traits else 0.0,
-    }
 
 
 _PROJECTS = ("climate", "fusion", "genomics", "combustion", "cosmology", "materials", "nuclear", "hydrology")
@@ -189,10 +161,23 @@ def make_programs(preset: Preset, seed: int) -> tuple[Program, ...]:
 
 def _draw_program(number: int, rng: np.random.Generator, preset: Preset, seed: int) -> Program:
     """Draw a program of a class, with bytes for about its I/O time when alone: whole requests of each rank."""
-    kind = KINDS[number % len(KINDS)]
-    drawn = _draw_fields(kind, rng, preset)
-    nprocs = drawn["nprocs"] = min(drawn["nprocs"], preset.nodes * preset.cores)
-    drawn["io_ranks"] = min(drawn["io_ranks"], nprocs)
+    kind, *cells, traits = _ROWS[number % len(_ROWS)]
+    largest = preset.largest_processes
+    named = {"largest": largest, "quarter": max(256, largest // 4)}
+    drawn: dict[str, Any] = {}
+    for name, cell in zip(_DRAWN, cells, strict=True):
+        values = [named.get(word) or int(word) for word in cell.split()]
+        if name == "nprocs":
+            low, high = (int(np.log2(value)) for value in values)
+            drawn[name] = int(2 ** rng.integers(low, high + 1))
+        else:
+            drawn[name] = int(rng.choice(values)) if len(values) > 1 else values[0]
+    nprocs = drawn["nprocs"]
+    io_ranks = {"one_rank": 1, "idle": 0, "aggregated": max(4, min(512, nprocs // 64))}.get(traits, nprocs)
+    if traits == "many_files":
+        drawn["files_per_rank"] = min(64, MOST_FILES // nprocs)
+    drawn["request_bytes"] *= KIB
+    nprocs = drawn["nprocs"] = min(nprocs, preset.nodes * preset.cores)
     if not 0 <= drawn["stripe_count"] <= preset.osts:
         drawn["stripe_count"] = preset.osts
     uid = _FIRST_UID + int(rng.integers(0, max(4, preset.applications // 2)))
@@ -200,8 +185,9 @@ def _draw_program(number: int, rng: np.random.Generator, preset: Preset, seed: i
     account = _PROJECTS[project] if project < len(_PROJECTS) else f"project{project:02d}"
     drawn["compute_seconds"] = float(rng.lognormal(np.log(900), 0.7))
     drawn["instances"] = int(rng.choice([1, 1, 2, 3]))
-    if drawn["interface"] == "MPI-IO" and stream(seed, "hdf5", number).random() < preset.hdf5_ratio:
-        drawn["interface"] = "HDF5"
+    interface = "MPI-IO" if "collective" in traits else "POSIX"
+    if interface == "MPI-IO" and stream(seed, "hdf5", number).random() < preset.hdf5_ratio:
+        interface = "HDF5"
     program = Program(
         name=f"{kind}-{number:03d}",
         kind=kind,
@@ -211,24 +197,24 @@ def _draw_program(number: int, rng: np.random.Generator, preset: Preset, seed: i
         exe=f"/sw/{account}/bin/{kind}{number:03d} --input run.in",
         nodes=max(1, -(-nprocs // preset.cores)),
         popularity=1.0 / (1 + number % 10 + number // 10) ** 0.7,
+        io_ranks=min(io_ranks, nprocs),
+        layout="none" if traits == "idle" else "shared" if "shared" in traits else "unique",
+        interface=interface,
+        reads="reads" in traits,
+        random="random" in traits,
+        cached_ratio=0.4 if "cached" in traits else 0.0,
         **drawn,
     )
     io_seconds = _IO_SHARES.get(kind, 1.0) * float(rng.lognormal(np.log(preset.typical_io_seconds), 0.5))
     if program.layout == "none":
         return program
-    speed = min(program.client_bytes_per_s(preset.node_bytes_per_s), useful_bytes_per_s(program, preset))
+    speed = program.bytes_per_s(preset)
     requests = max(1, round(speed * io_seconds / program.steps / program.io_ranks / program.request_bytes))
     # Every file of a rank gets the same number of requests.
     requests = -(-requests // program.files_per_rank) * program.files_per_rank
     program = replace(program, rank_bytes=requests * program.request_bytes)
     ops_per_s = program.client_ops_per_s(preset.mds_ops_per_s)
     return replace(program, step_seconds=program.step_bytes / speed, ops_per_s=ops_per_s)
-
-
-def useful_bytes_per_s(program: Program, preset: Preset) -> float:
-    """Return what its targets can give to one run: clients use 70% of them."""
-    targets = program.stripe_count if program.layout == "shared" else program.stripe_count * program.io_ranks
-    return 0.7 * min(preset.osts, max(1, targets)) * preset.ost_bytes_per_s
 
 
 DAY_SECONDS = 86400
@@ -403,11 +389,7 @@ def pattern_of(
     if phase == "meta":
         speed = program.client_ops_per_s(preset.mds_ops_per_s)
         return Pattern(meta_demand(resources, speed), max(program.step_operations / speed, _LEAST_SECONDS))
-    speed = min(
-        program.client_bytes_per_s(preset.node_bytes_per_s),
-        useful_bytes_per_s(program, preset),
-        _SHARE_OF_NETWORK * float(resources.capacity[resources.network]),
-    )
+    speed = min(program.bytes_per_s(preset), _SHARE_OF_NETWORK * float(resources.capacity[resources.network]))
     amount = program.step_bytes - _count_cached_bytes(program, step)
     return Pattern(data_demand(resources, shares, speed), max(amount / speed, _LEAST_SECONDS))
 
