@@ -16,7 +16,7 @@ from ioweather.readers.darshan.writer import new_records, write_log
 from ioweather.simulate.fluid import Calendar, Resources, stream
 from ioweather.simulate.world import Program, Run
 
-# Upper edges of Darshan's ten access-size bins.
+# Upper edges of Darshan's ten access-size bins; a size that is an edge is in the lower bin.
 _EDGES = (100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30)
 _BIN_NAMES = ("0_100", "100_1K", "1K_10K", "10K_100K", "100K_1M", "1M_4M", "4M_10M", "10M_100M", "100M_1G", "1G_PLUS")
 _ALIGNMENT = 1 << 20
@@ -53,7 +53,9 @@ def write_run(folder: Path, run: Run, resources: Resources, calendar: Calendar, 
         posix = make_records(program, _collect_step_times(run), rng)
         files = f"{mount}/{program.account}/{program.user}/{program.name}/{run.id}"
         paths = [f"{files}/{'part' if shared else 'data'}.{i:05d}" for i in range(len(posix))]
-        ids = np.array([_hash_path(path) for path in paths], np.uint64)
+        # Any number that follows from the path.
+        words = [path.encode() for path in paths]
+        ids = np.array([zlib.crc32(word) << 32 | zlib.crc32(word, 0x5BD1E995) for word in words], np.uint64)
         posix["id"] = ids
         names = dict(zip(ids.tolist(), paths, strict=True))
         modules = {"POSIX": posix, "LUSTRE": _make_lustre_module(run, ids, resources, rng)}
@@ -65,6 +67,11 @@ def write_run(folder: Path, run: Run, resources: Resources, calendar: Calendar, 
             modules["H5F"]["H5F_OPENS"] = program.nprocs
     write_log(path, job, modules, names)
     return path
+
+
+def _verbs(program: Program) -> tuple[str, str]:
+    """Return how counters name what a program does with its data: calls and times, then bytes."""
+    return ("READ", "READ") if program.reads else ("WRITE", "WRITTEN")
 
 
 def _collect_step_times(run: Run) -> Floats:
@@ -101,23 +108,18 @@ def _make_lustre_module(run: Run, ids: NDArray[Any], resources: Resources, rng: 
 def _make_mpiio_records(program: Program, posix: NDArray[Any]) -> NDArray[Any]:
     """Return collective calls of all ranks above the same files."""
     records = new_records("MPI-IO", len(posix))
-    verb, done = ("READ", "READ") if program.reads else ("WRITE", "WRITTEN")
-    for name in ("id", "rank"):
-        records[name] = posix[name]
+    verb, done = _verbs(program)
+    records["id"], records["rank"] = posix["id"], posix["rank"]
     records["MPIIO_COLL_OPENS"] = program.nprocs
     records[f"MPIIO_COLL_{verb}S"] = posix[f"POSIX_{verb}S"]
     records[f"MPIIO_BYTES_{done}"] = posix[f"POSIX_BYTES_{done}"]
-    records[f"MPIIO_SIZE_{verb}_AGG_{_find_size_bin(program.request_bytes)}"] = posix[f"POSIX_{verb}S"]
+    records[f"MPIIO_SIZE_{verb}_AGG_{_BIN_NAMES[int(np.searchsorted(_EDGES, program.request_bytes))]}"] = posix[
+        f"POSIX_{verb}S"
+    ]
     for word in _SAME_IN_MPIIO:
         name = word.replace("VERB", verb)
         records[f"MPIIO_{name}"] = posix[f"POSIX_{name}"]
     return records
-
-
-def _hash_path(path: str) -> int:
-    """Return the record id of a file: any number that follows from its path."""
-    data = path.encode()
-    return zlib.crc32(data) << 32 | zlib.crc32(data, 0x5BD1E995)
 
 
 def _make_shared_records(program: Program, times: Floats, rng: np.random.Generator) -> NDArray[Any]:
@@ -133,12 +135,12 @@ def _make_shared_records(program: Program, times: Floats, rng: np.random.Generat
     ranks = program.nprocs
     mean = 0.5 * (1 + _FASTEST_SHARE)
     records["POSIX_F_META_TIME"] = meta * ranks * mean
-    records[_choose_time_counter(program)] = data * ranks * mean
+    records[f"POSIX_F_{_verbs(program)[0]}_TIME"] = data * ranks * mean
     records["POSIX_F_SLOWEST_RANK_TIME"] = meta + data
     records["POSIX_F_FASTEST_RANK_TIME"] = (meta + data) * _FASTEST_SHARE
     records["POSIX_SLOWEST_RANK"] = rng.integers(0, ranks, len(records))
     records["POSIX_FASTEST_RANK"] = rng.integers(0, ranks, len(records))
-    own = _split_bytes(program.rank_bytes, each)
+    own = program.rank_bytes // each + (np.arange(each) < program.rank_bytes % each)
     records["POSIX_SLOWEST_RANK_BYTES"] = records["POSIX_FASTEST_RANK_BYTES"] = own[place]
     _set_counters(records, program, own[place] * program.io_ranks, opens=ranks)
     return records
@@ -154,39 +156,25 @@ def _make_unique_records(program: Program, times: Floats, rng: np.random.Generat
     pace[int(rng.integers(program.io_ranks))] = 1.0  # the slowest rank took the whole time
     pace = np.repeat(pace, each)
     records["POSIX_F_META_TIME"] = times[:, 0].sum() * pace / each
-    records[_choose_time_counter(program)] = times[:, 1].sum() * pace / each
+    records[f"POSIX_F_{_verbs(program)[0]}_TIME"] = times[:, 1].sum() * pace / each
     _set_times(records, program, times[0, 2], times[0, 3], times[-1, 4] - (1 - pace) * times[-1, 1])
-    moved = np.tile(_split_bytes(program.rank_bytes, each), program.io_ranks) * program.steps
+    own = program.rank_bytes // each + (np.arange(each) < program.rank_bytes % each)
+    moved = np.tile(own, program.io_ranks) * program.steps
     _set_counters(records, program, moved, opens=program.steps)
     return records
 
 
-def _split_bytes(total: int, parts: int) -> Ints:
-    """Whole bytes that add up."""
-    share = np.full(parts, total // parts, np.int64)
-    share[: total % parts] += 1
-    return share
-
-
-def _choose_time_counter(program: Program) -> str:
-    """Return the counter of the seconds that the program spends on its data."""
-    return "POSIX_F_READ_TIME" if program.reads else "POSIX_F_WRITE_TIME"
-
-
 def _set_times(records: NDArray[Any], program: Program, opened: Any, begin: Any, end: Any) -> None:
     """Set the time stamps of the records, in seconds since the run's start."""
-    verb = "READ" if program.reads else "WRITE"
-    records["POSIX_F_OPEN_START_TIMESTAMP"] = opened
-    records["POSIX_F_OPEN_END_TIMESTAMP"] = begin
-    records[f"POSIX_F_{verb}_START_TIMESTAMP"] = begin
-    records[f"POSIX_F_{verb}_END_TIMESTAMP"] = end
-    records["POSIX_F_CLOSE_START_TIMESTAMP"] = end
-    records["POSIX_F_CLOSE_END_TIMESTAMP"] = end + 1e-4
+    verb, _ = _verbs(program)
+    for call, first, last in (("OPEN", opened, begin), (verb, begin, end), ("CLOSE", end, end + 1e-4)):
+        records[f"POSIX_F_{call}_START_TIMESTAMP"] = first
+        records[f"POSIX_F_{call}_END_TIMESTAMP"] = last
 
 
 def _set_counters(records: NDArray[Any], program: Program, moved: Ints, opens: int) -> None:
     """Set the counters of the requests that move these bytes, and of the opens, in each record."""
-    verb, done = ("READ", "READ") if program.reads else ("WRITE", "WRITTEN")
+    verb, done = _verbs(program)
     size = program.request_bytes
     count = np.maximum(-(-moved // size), (moved > 0).astype(np.int64))
     records["POSIX_OPENS"] = opens
@@ -200,17 +188,11 @@ def _set_counters(records: NDArray[Any], program: Program, moved: Ints, opens: i
     records["POSIX_FILE_ALIGNMENT"] = _ALIGNMENT
     records["POSIX_FILE_NOT_ALIGNED"] = 0 if size % _ALIGNMENT == 0 else count - count * size // _ALIGNMENT
     records["POSIX_MEM_ALIGNMENT"] = 8
-    records[f"POSIX_SIZE_{verb}_{_find_size_bin(size)}"] = count
+    records[f"POSIX_SIZE_{verb}_{_BIN_NAMES[int(np.searchsorted(_EDGES, size))]}"] = count
     records["POSIX_ACCESS1_ACCESS"], records["POSIX_ACCESS1_COUNT"] = size, count
     records[f"POSIX_MAX_{verb}_TIME_SIZE"] = size
-    spent = records[_choose_time_counter(program)]
+    spent = records[f"POSIX_F_{verb}_TIME"]
     records[f"POSIX_F_MAX_{verb}_TIME"] = np.where(count > 0, spent / np.maximum(count, 1) * 3.0, 0.0)
-
-
-def _find_size_bin(size: int) -> str:
-    """Return Darshan's name of the bin of a request size in bytes."""
-    # Darshan puts a size that is an edge into the lower bin.
-    return _BIN_NAMES[int(np.searchsorted(_EDGES, size))]
 
 
 # Counters that the MPI-IO records share with those of POSIX.

@@ -7,13 +7,14 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.frames import Bools, Floats, Indices, Ints
+from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.core.units import KIB, MIB, names_of
 from ioweather.simulate.fluid import (
     OF_TARGETS,
@@ -94,23 +95,23 @@ def with_slow_service(readings: Readings, resources: Resources, incidents: Seque
     return replace(readings, stretch=stretch)
 
 
+_AMOUNTS = ("read_bytes", "write_bytes", "read_requests", "write_requests", "operations")
+
+
 def resample(observed: Readings, step_seconds: int) -> Readings:
     """Return the same in longer steps: amounts are added, states averaged. Files need no `stretch`, which stays."""
     factor = step_seconds // observed.step_seconds
     if factor <= 1:
         return observed
     steps = observed.steps // factor
-
-    def in_blocks(name: str) -> NDArray[Any]:
-        """The readings of this name as (steps, factor, components); readings after the last whole step are dropped."""
-        return np.asarray(getattr(observed, name)[: steps * factor].reshape(steps, factor, -1))
-
-    amounts = ("read_bytes", "write_bytes", "read_requests", "write_requests", "operations")
-    made: dict[str, Any] = {name: in_blocks(name).sum(axis=1) for name in amounts}
-    made |= {name: in_blocks(name).mean(axis=1) for name in ("oss_cpu_percent", "mds_cpu_percent")}
+    made: dict[str, Any] = {}
+    for name in (*_AMOUNTS, "oss_cpu_percent", "mds_cpu_percent", "missing"):
+        # Readings after the last whole step are dropped.
+        blocks = getattr(observed, name)[: steps * factor].reshape(steps, factor, -1)
+        made[name] = blocks.sum(axis=1) if name in _AMOUNTS else blocks.mean(axis=1)
     # The collector asks again within a step: only what is silent for most of it is missing.
-    missing = in_blocks("missing").mean(axis=1) > 0.5
-    return replace(observed, step_seconds=step_seconds, missing=missing, **made)
+    made["missing"] = made["missing"] > 0.5
+    return replace(observed, step_seconds=step_seconds, **made)
 
 
 SIZES = tuple(512 * KIB << power for power in range(12))
@@ -120,6 +121,7 @@ SMALL_FILE_BYTES = 3901
 TARGET_BYTES = 61_440
 # Metadata operations of the probe, with their means on a quiet system in seconds.
 _METADATA = {"create": 0.0012, "stat": 0.0004, "file_read": 0.0009, "delete": 0.001}
+_DATA = ("read", "write")
 _CACHED_MEAN = 0.0001
 _CACHED_RATIO = 0.3
 WRITE_FACTOR = 1.2
@@ -162,48 +164,42 @@ def draw_response_seconds(law: ResponseLaw, mean: float, count: int, rng: np.ran
 
 
 def window_responses(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
-    """Yield all operations that begin in this window."""
-    yield from _draw_probes(readings, preset, resources, seed)
-    if preset.sampler_seconds:
-        yield from _draw_samples(readings, preset, resources, seed)
+    """Yield all operations that begin in this window: of the probes on all hosts, and of don15's sampler."""
+    probed = f"/{resources.fsname}/.ioweather"
+    by_index = round(readings.start)
 
+    def list_times(every: int, offset: float) -> Floats:
+        first = -(-(readings.start - offset) // every)
+        return np.arange(first * every + offset, readings.start + readings.steps * readings.step_seconds, every)
 
-def _list_tick_times(readings: Readings, every: int, offset: float) -> Floats:
-    """Return the times in this window at which something happens every `every` seconds, from `offset` on."""
-    begin, end = readings.start, readings.start + readings.steps * readings.step_seconds
-    first = -(-(begin - offset) // every)
-    return np.arange(first * every + offset, end, every)
+    def stretch_at(column: int, moments: Floats) -> Floats:
+        place = ((moments - readings.start) // readings.step_seconds).astype(np.int64)
+        return np.asarray(readings.stretch[np.clip(place, 0, readings.steps - 1), column])
 
+    def draw_data(
+        host: str, target: str, op: str, size: int, run_id: str, at: Floats, turn: Ints, rng: np.random.Generator
+    ) -> Iterator[Responses]:
+        """A data request passes network, server and target, and waits for the slowest; turns go round the targets."""
+        quiet, _ = draw_response_seconds(preset.law, mean_response_seconds(preset.law, size, op), len(at), rng)
+        for ost in np.unique(turn % resources.osts).tolist():
+            chosen = np.flatnonzero(turn % resources.osts == ost)
+            way = (ost, resources.osts + int(resources.server_of[ost]), resources.network)
+            seconds = quiet[chosen] * np.max([stretch_at(column, at[chosen]) for column in way], axis=0)
+            yield Responses(host, target, op, size, resources.ost_name(ost), run_id, at[chosen], seconds)
 
-def _look_up_stretch(readings: Readings, column: int, moments: Floats) -> Floats:
-    """Return the stretch of one resource at these times."""
-    place = ((moments - readings.start) // readings.step_seconds).astype(np.int64)
-    return np.asarray(readings.stretch[np.clip(place, 0, readings.steps - 1), column])
-
-
-def _look_up_data_stretch(readings: Readings, resources: Resources, ost: int, moments: Floats) -> Floats:
-    """Return the stretch of a data request: it passes network, server and target, and waits for the slowest."""
-    way = (ost, resources.osts + int(resources.server_of[ost]), resources.network)
-    return np.asarray(np.max([_look_up_stretch(readings, column, moments) for column in way], axis=0))
-
-
-def _draw_probes(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
-    """Yield the operations of the probes on all hosts."""
-    target = f"/{resources.fsname}/.ioweather"
     for host in range(preset.probe_hosts):
-        rng = stream(seed, "probe", host, round(readings.start))
-        moments = _list_tick_times(readings, preset.probe_seconds, float(host))
-        name, ost = f"login{host + 1}", host % resources.osts
-        for number, op in enumerate(("read", "write")):
-            quiet, _ = draw_response_seconds(
-                preset.law, mean_response_seconds(preset.law, PROBE_BYTES, op), len(moments), rng
-            )
-            seconds = quiet * _look_up_data_stretch(readings, resources, ost, moments)
-            yield Responses(
-                name, target, op, PROBE_BYTES, resources.ost_name(ost), f"probe-{host}", moments + 0.1 * number, seconds
-            )
-        yield from _draw_target_probes(readings, preset, resources, host, seed)
-        stretched = _look_up_stretch(readings, resources.mds, moments)
+        name, run_id = f"login{host + 1}", f"probe-{host}"
+        rng, other = (stream(seed, purpose, host, by_index) for purpose in ("probe", "targets"))
+        moments = list_times(preset.probe_seconds, float(host))
+        for number, op in enumerate(_DATA):
+            at, own = moments + 0.1 * number, np.full(len(moments), host)
+            yield from draw_data(name, probed, op, PROBE_BYTES, run_id, at, own, rng)
+        # Each storage target in turn.
+        turn = ((moments + 0.8) // preset.probe_seconds).astype(np.int64) * preset.probe_hosts + host
+        for number, op in enumerate(_DATA):
+            at = moments + 0.8 + 0.05 * number
+            yield from draw_data(name, probed, op, TARGET_BYTES, run_id, at, turn, other)
+        stretched = stretch_at(resources.mds, moments)
         for number, (op, mean) in enumerate(_METADATA.items()):
             quiet, _ = draw_response_seconds(preset.law, mean, len(moments), rng)
             cached = None
@@ -212,53 +208,19 @@ def _draw_probes(readings: Readings, preset: Preset, resources: Resources, seed:
                 quiet = np.where(cached, rng.normal(_CACHED_MEAN, 0.1 * _CACHED_MEAN, len(moments)), quiet)
             seconds = quiet * (stretched if cached is None else np.where(cached, 1.0, stretched))
             at, took = moments + 0.3 + 0.1 * number, np.maximum(seconds, 1e-6)
-            yield Responses(name, target, op, SMALL_FILE_BYTES, None, f"probe-{host}", at, took, cached)
-
-
-def _draw_target_probes(
-    readings: Readings, preset: Preset, resources: Resources, host: int, seed: int
-) -> Iterator[Responses]:
-    """Yield the operations of one host's probe of each storage target in turn."""
-    rng = stream(seed, "targets", host, round(readings.start))
-    moments = _list_tick_times(readings, preset.probe_seconds, float(host)) + 0.8
-    turn = (moments // preset.probe_seconds).astype(np.int64) * preset.probe_hosts + host
-    for number, op in enumerate(("read", "write")):
-        quiet, _ = draw_response_seconds(
-            preset.law, mean_response_seconds(preset.law, TARGET_BYTES, op), len(moments), rng
-        )
-        at = moments + 0.05 * number
-        for ost, chosen in _group_by_target(turn, resources):
-            seconds = quiet[chosen] * _look_up_data_stretch(readings, resources, ost, at[chosen])
-            target, name = f"/{resources.fsname}/.ioweather", resources.ost_name(ost)
-            probe = (f"login{host + 1}", target, op, TARGET_BYTES, name, f"probe-{host}")
-            yield Responses(*probe, at[chosen], seconds)
-
-
-def _draw_samples(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
-    """Yield the operations of don15's sampler.
-
-    Each size is on another target in each round, so that a slow target is not mistaken for a slow size."""
-    rng = stream(seed, "sampler", round(readings.start))
-    ticks = _list_tick_times(readings, preset.sampler_seconds, 30.0)
+            yield Responses(name, probed, op, SMALL_FILE_BYTES, None, run_id, at, took, cached)
+    if not preset.sampler_seconds:
+        return
+    rng = stream(seed, "sampler", by_index)
+    ticks = list_times(preset.sampler_seconds, 30.0)
     rounds = (ticks // preset.sampler_seconds).astype(np.int64)
     moments = ticks + rng.uniform(0.0, 0.5 * preset.sampler_seconds, len(ticks))
     for number, size in enumerate(SIZES):
-        for place, op in enumerate(("read", "write")):
-            quiet, _ = draw_response_seconds(preset.law, mean_response_seconds(preset.law, size, op), len(moments), rng)
+        # Each size is on another target in each round, so that a slow target is not mistaken for a slow size.
+        turn = number * 5 + rounds
+        for place, op in enumerate(_DATA):
             at = moments + 2.0 * number + place
-            for ost, chosen in _group_by_target(number * 5 + rounds, resources):
-                # A transfer on the same target slows a sample too.
-                seconds = quiet[chosen] * _look_up_data_stretch(readings, resources, ost, at[chosen])
-                where = (f"/{resources.fsname}/.samples", op, size, resources.ost_name(ost))
-                yield Responses("sampler1", *where, "sampler", at[chosen], seconds)
-
-
-def _group_by_target(turn: Ints, resources: Resources) -> Iterator[tuple[int, Indices]]:
-    """Yield each target, and which of the operations are on it; turns go round the targets."""
-    for ost in range(resources.osts):
-        chosen = np.flatnonzero(turn % resources.osts == ost)
-        if len(chosen):
-            yield ost, chosen
+            yield from draw_data("sampler1", f"/{resources.fsname}/.samples", op, size, "sampler", at, turn, rng)
 
 
 def write_segment(path: Path, host: str, run_id: str, opened_ns: int, lines: Iterable[str]) -> None:
@@ -382,10 +344,9 @@ def write_accounts(path: Path, preset: Preset, cluster: str, calendar: Calendar,
 
 def _format_node_list(job: Job, nodes: int) -> str:
     """Return the nodes of a job as Slurm writes them."""
-    first, count = job.first_node, job.program.nodes
-    if count == 1:
+    first, end = job.first_node, job.first_node + job.program.nodes - 1
+    if first == end:
         return f"nid{first:05d}"
-    end = first + count - 1
     if end < nodes:
         return f"nid[{first:05d}-{end:05d}]"
     return f"nid[00000-{end - nodes:05d},{first:05d}-{nodes - 1:05d}]"
@@ -436,11 +397,11 @@ hash            = 5A5A5A5A
     return speeds
 
 
+_STAMP = "%Y-%m-%dT%H:%M:%S%z"
 _HEADER = (
     "Device            r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz     w/s     wkB/s   wrqm/s  %wrqm w_await "
     "wareq-sz     d/s     dkB/s   drqm/s  %drqm d_await dareq-sz     f/s f_await  aqu-sz  %util\n"
 )
-_LETTERS = "bcdefghijklmnopqrstuvwxyz"
 
 
 def write_iostat(folder: Path, observed: Readings, resources: Resources, calendar: Calendar) -> None:
@@ -451,33 +412,21 @@ def write_iostat(folder: Path, observed: Readings, resources: Resources, calenda
     begin = calendar.local(observed.start)
     for server in range(resources.servers):
         targets = np.flatnonzero(resources.server_of == server).tolist()
-        read, write = observed.read_bytes[:, targets], observed.write_bytes[:, targets]
-        columns = [
-            observed.read_requests[:, targets] / step,
-            read / step / 1024.0,
-            observed.write_requests[:, targets] / step,
-            write / step / 1024.0,
-            100.0 * np.clip((read + write) / (resources.capacity[targets] * step), 0, 1),
-        ]
+        read, write, reads, writes = (getattr(observed, name)[:, targets] for name in _AMOUNTS[:4])
+        busy = 100.0 * np.clip((read + write) / (resources.capacity[targets] * step), 0, 1)
+        rows = np.stack([reads / step, read / step / 1024.0, writes / step, write / step / 1024.0, busy], axis=2)
         # A server that is down writes nothing; a lost report is lost for all its devices.
         gone = observed.missing[:, targets].any(axis=1)
-        rows = np.stack(columns, axis=2)
         host = resources.oss_names[server]
         with (folder / f"{host}.iostat.txt").open("w", encoding="utf-8") as file:
             file.write(f"Linux 6.1.0 ({host}) \t{begin:%Y-%m-%d} \t_x86_64_\t(32 CPU)\n\n")
             # The first report is the mean since boot, not a sample.
-            file.write(
-                _format_time_stamp(begin) + _HEADER + _format_device_line(0, 40.0, 8000.0, 30.0, 6000.0, 4.0) + "\n\n"
-            )
+            since_boot = _format_device_line(0, 40.0, 8000.0, 30.0, 6000.0, 4.0)
+            file.write(f"{begin:{_STAMP}}\n{_HEADER}{since_boot}\n\n")
             for place in np.flatnonzero(~gone).tolist():
                 moment = calendar.local(observed.start + (place + 1) * step)  # iostat stamps the end
                 lines = [_format_device_line(device, *values) for device, values in enumerate(rows[place].tolist())]
-                file.write(_format_time_stamp(moment) + _HEADER + "".join(lines) + "\n\n")
-
-
-def _format_time_stamp(moment: object) -> str:
-    """Return the line with the time of a report."""
-    return f"{moment:%Y-%m-%dT%H:%M:%S%z}\n"
+                file.write(f"{moment:{_STAMP}}\n{_HEADER}{''.join(lines)}\n\n")
 
 
 def _format_device_line(
@@ -486,7 +435,7 @@ def _format_device_line(
     """Return the line of a device; what the model does not know (merges, flushes) is constant."""
     wait = 0.4 + busy / 12.0
     return (
-        f"sd{_LETTERS[device % len(_LETTERS)]}      {reads:9.2f} {read_kib:11.2f}     0.00   0.00 {wait:7.2f} "
+        f"sd{ascii_lowercase[1 + device % 25]}      {reads:9.2f} {read_kib:11.2f}     0.00   0.00 {wait:7.2f} "
         f"{read_kib / reads if reads else 0.0:8.2f} {writes:9.2f} {write_kib:11.2f}     0.00   0.00 {wait * 1.3:7.2f} "
         f"{write_kib / writes if writes else 0.0:8.2f}    0.00      0.00     0.00   0.00    0.00     0.00    0.10    "
         f"0.50 {wait / 5:7.2f} {busy:6.2f}\n"
@@ -503,10 +452,9 @@ def write_listing(path: Path, content: Content, calendar: Calendar, root: str) -
     with path.open("w", encoding="utf-8") as file:
         folders_of = (f"{root}/{content.projects[p]}/u{uid}" for p, uid in folders)
         names = (root, *(f"{root}/{project}" for project in content.projects), *folders_of)
+        times = " ".join([f"{start}.0000000000"] * 3)
         for inode, name in enumerate(names, start=2):
-            file.write(
-                f"d {_DEVICE} {inode} 4096 8 {start}.0000000000 {start}.0000000000 {start}.0000000000 0 0 2 {name}\n"
-            )
+            file.write(f"d {_DEVICE} {inode} 4096 8 {times} 0 0 2 {name}\n")
         for uid, project, number, size, mtime, atime in content.files.tolist():
             changed, read = start + mtime, start + atime
             file.write(
@@ -532,11 +480,10 @@ def _format_response_lines(batch: Responses, calendar: Calendar, system: str) ->
     whole = np.floor(batch.start)
     start_ns = (calendar.start + whole.astype(np.int64)) * 10**9 + np.rint((batch.start - whole) * 1e9).astype(np.int64)
     duration_ns = np.maximum(np.rint(batch.seconds * 1e9).astype(np.int64), 1)
-    component = json.dumps(batch.component)
-    cached = ["null"] * len(start_ns) if batch.cached is None else ["true" if c else "false" for c in batch.cached]
+    cached = ["null"] * len(start_ns) if batch.cached is None else [str(bool(c)).lower() for c in batch.cached]
     before = f'{{"table":"responses","host":"{batch.host}","target":"{batch.target}","op":"{batch.op}",'
     after = (
-        f'"request_bytes":{batch.request_bytes},"mode":"nocache","system":"{system}","component":{component},'
+        f'"request_bytes":{batch.request_bytes},"mode":"nocache","system":"{system}","component":{json.dumps(batch.component)},'
         f'"status":"ok","errno":null,"run_id":"{batch.run_id}"'
     )
     return [
@@ -546,7 +493,6 @@ def _format_response_lines(batch: Responses, calendar: Calendar, system: str) ->
 
 
 _CHUNK_ROWS = 1440
-_HOUR = 3600
 _TARGET_BYTES = 50 * 10**12
 
 
@@ -555,35 +501,31 @@ def write_tokio(folder: Path, observed: Readings, used_bytes: float, resources: 
     samples that were not recorded."""
     date = calendar.local(observed.start).strftime("%Y-%m-%d")
     stamps = calendar.start + round(observed.start) + observed.step_seconds * np.arange(observed.steps)
-    hourly = stamps[:: max(1, _HOUR // observed.step_seconds)]
+    hourly = stamps[:: max(1, 3600 // observed.step_seconds)]
     osts, mdt = resources.ost_names, (resources.mdt_name,)
-    targets = {"readbytes": observed.read_bytes, "writebytes": observed.write_bytes}
-    targets |= {"readops": observed.read_requests, "writeops": observed.write_requests}
     full = np.full((len(hourly), len(osts)), float(round(used_bytes / len(osts))))
-    groups: dict[str, tuple[Ints, dict[str, tuple[Floats, tuple[str, ...], str]]]] = {
-        "datatargets": (
-            stamps,
-            {
-                name: (np.where(observed.missing, -0.0, values), osts, "bytes" if "bytes" in name else "operations")
-                for name, values in targets.items()
-            },
-        ),
-        "mdtargets": (
-            stamps,
-            {f"{name}s": (observed.operations[:, [i]], mdt, "operations") for i, name in enumerate(OPERATIONS)},
-        ),
-        "dataservers": (stamps, {"cpuload": (observed.oss_cpu_percent, resources.oss_names, "%")}),
-        "mdservers": (stamps, {"cpuload": (observed.mds_cpu_percent, ("mds001",), "%")}),
-        "fullness": (
-            hourly,
-            {"bytes": (full, osts, "bytes"), "bytestotal": (np.full_like(full, float(_TARGET_BYTES)), osts, "bytes")},
-        ),
+    targets = {"readbytes": "bytes", "writebytes": "bytes", "readops": "operations", "writeops": "operations"}
+    # By group: name of each dataset -> values, columns, unit.
+    groups: dict[str, dict[str, tuple[Floats, tuple[str, ...], str]]] = {
+        "datatargets": {
+            name: (np.where(observed.missing, -0.0, getattr(observed, amount)), osts, unit)
+            for (name, unit), amount in zip(targets.items(), _AMOUNTS, strict=False)
+        },
+        "mdtargets": {
+            f"{name}s": (observed.operations[:, [i]], mdt, "operations") for i, name in enumerate(OPERATIONS)
+        },
+        "dataservers": {"cpuload": (observed.oss_cpu_percent, resources.oss_names, "%")},
+        "mdservers": {"cpuload": (observed.mds_cpu_percent, ("mds001",), "%")},
+        "fullness": {
+            "bytes": (full, osts, "bytes"),
+            "bytestotal": (np.full_like(full, float(_TARGET_BYTES)), osts, "bytes"),
+        },
     }
     folder.mkdir(parents=True, exist_ok=True)
     with h5py.File(folder / f"{resources.fsname}_{date}.hdf5", "w", libver="earliest") as file:
         file.attrs["version"] = np.bytes_("1")
-        for name, (times, datasets) in groups.items():
-            _put_group(file.create_group(name), times, datasets)
+        for name, datasets in groups.items():
+            _put_group(file.create_group(name), hourly if name == "fullness" else stamps, datasets)
 
 
 def _put_group(group: Any, times: Ints, datasets: dict[str, tuple[Floats, tuple[str, ...], str]]) -> None:
