@@ -32,7 +32,7 @@ from ioweather.core.results import (
     columns_of,
     exhibit,
 )
-from ioweather.core.units import HOUR_NS, format_bytes, format_ratio, format_seconds, names_of, pairs_of
+from ioweather.core.units import format_bytes, format_ratio, format_seconds, names_of, pairs_of
 from ioweather.facts.job_metrics import own_bytes
 from ioweather.facts.runs import LEAST_RUNS
 from ioweather.facts.system_activity import Stretches, io_ends, io_steps, job_system, volume
@@ -70,7 +70,6 @@ from ioweather.studies.mad17.explained_traffic import (
 )
 from ioweather.topics.source import DataSource
 
-_SHIFTS: Final = 99
 _LEAST_MOVED: Final = 19  # moves, for a 90% range
 COARSEST: Final = 20
 # Share of the variance of I/O time that a longer sampling interval may lose. [ours]
@@ -146,19 +145,13 @@ def _volumes_moved_in_time(
     first, last = io_ends(spans)
     count, step = grid.count, grid.step_ns
     usable = stretches.steps > 0
-    for shift in (_time_shifts(grid) if shifts is None else shifts).tolist():
+    for shift in (time_shifts(grid) if shifts is None else shifts).tolist():
         # A run goes around the end as a whole; one that would be cut there reaches outside and is left out.
         move = np.where(grid.closed(first) + shift >= count, shift - count, shift)
         here = Stretches(
             stretches.run, stretches.first + move[stretches.run], stretches.last + move[stretches.run], stretches.runs
         )
         yield volume(grid, metric, here, first + move * step, last + move * step, usable)[0]
-
-
-def _time_shifts(grid: Steps) -> Ints:
-    """Return shifts in steps; none is within an hour (or a tenth of the period) of no shift."""
-    least = int(max(1, HOUR_NS // grid.step_ns))
-    return time_shifts(grid.count, _SHIFTS, least=min(least, grid.count // 10))
 
 
 def _rank_correlations_moved_in_time(data: AssociationData, fine: Level, coarse: Level, way: str) -> Floats:
@@ -168,7 +161,7 @@ def _rank_correlations_moved_in_time(data: AssociationData, fine: Level, coarse:
     steps, so that D_D does not change.
     """
     rows, grid = data.members(fine.group), data.grid.coarsened(coarse.factor)
-    shifts, metric = _time_shifts(grid), f"{way}_bytes"
+    shifts, metric = time_shifts(grid), f"{way}_bytes"
     before = _volumes_moved_in_time(data, rows, metric, shifts=shifts * (coarse.factor // fine.factor))
     after = _volumes_moved_in_time(data, rows, metric, grid=grid, shifts=shifts)
     sides = zip(before, after, strict=True)
@@ -245,26 +238,15 @@ def _monitored_table(data: AssociationData) -> Iterator[Piece]:
             yield Finding(f"{name}: {of_files} and {of_bytes} are on monitored mounts.", name="monitored_share")
         # The effect of restricting to monitored mounts; the same runs are resampled for both.
         columns = ("psid_read_bytes", "d_d_seconds", "psii_read_bytes", "d_i_seconds")
-        _, change = _spearman_change([data.of(column)[rows] for column in columns], 20)
+        change = spearman_change(*(data.of(column)[rows] for column in columns), least=20)
         if change is not None:
-            value, low, high = change
+            value, low, high, _ = change
             words = "helps" if low > 0 else "lowers the coefficient" if high < 0 else "makes no detectable difference"
             by = f"(Spearman with reads changes by {value:+.2f}, {low:+.2f} to {high:+.2f})"
             text = f"{name}: restricting to monitored mounts {words} {by}."
             changes.append(Finding(text, name="monitored_change"))
     pairs = [_pair_volume_with_time(data, group, way, "psii", "d_i") for group in data.shown for way in _WAYS]
     yield changes, SHARED_STEPS, _coefficients(data, pairs, "D_I", "PsiI")
-
-
-def _spearman_change(columns: list[Floats], least: int) -> tuple[int, tuple[float, float, float] | None]:
-    """Return n and the change (value, low, high) of Spearman's coefficient from the first two columns to the last
-    two."""
-    there = np.isfinite(np.stack(columns)).all(axis=0)
-    n = int(there.sum())
-    if n < least:
-        return n, None
-    a, b, c, d = (column[there] for column in columns)
-    return n, spearman_change((a, b, c, d))
 
 
 def _coefficients(data: AssociationData, pairs: list[Pairing], time: str, symbol: str) -> Iterator[Piece]:
@@ -462,10 +444,10 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
         own = [level for level in levels if level.group == group]
         for way in _WAYS if len(own) > 1 else ():
             fine, coarse = own[0], own[-1]
-            n, change = _spearman_change([fine.psid[way], fine.d_d, coarse.psid[way], coarse.d_d], MIN_PAIRS)
+            change = spearman_change(fine.psid[way], fine.d_d, coarse.psid[way], coarse.d_d)
             if change is None:
                 continue
-            value, low, high = change
+            value, low, high, n = change
             name, method = f"spearman_change_{way}[{data.name(group)}]", "same resampled runs for both granularities"
             yield Estimate(name, value, "", low, high, LEVEL, n, method)
             steps = f"from {format_seconds(fine.step_seconds)} to {format_seconds(coarse.step_seconds)}"
@@ -523,7 +505,7 @@ def _sampling_interval(data: AssociationData, levels: list[Level]) -> Iterator[P
     rho, low, high = found
     method = "squared rank correlation, within groups"
     yield Estimate("explained_ratio", rho**2, "ratio", low**2, high**2, LEVEL, n, method)
-    changes = [spearman_change((x[0], y, each, y), explained=True) for each in x[1:]]
+    changes = [spearman_change(x[0], y, each, y, explained=True) for each in x[1:]]
     enough = [*(change is not None and change[1] >= -WORTH_IT for change in changes), False]
     best = enough.index(False)
     seconds = [format_seconds(each[0].step_seconds) for each in steps]
