@@ -26,6 +26,16 @@ def job_key(flow: Flow) -> str:
     return name if "." in name else f"{name}.0"
 
 
+def paces_without_each(fluid: Fluid) -> Floats:
+    """Return (flow, other): the pace of each flow if the other did not exist and nothing else differed."""
+    rest = np.maximum(fluid._asked_total - fluid._asked, 0.0) + fluid._storm
+    if not fluid._closed_loop:
+        stretch = fluid._slowdown_at(rest, fluid._capacity)[None]
+    else:  # a flow that the other no longer holds up demands its full amount
+        stretch = fluid._slowdown_at(rest[None] + (fluid._now_of("demand") - fluid._asked)[:, None], fluid._capacity)
+    return np.asarray(1.0 / np.max(fluid._now_of("used")[:, None, :] * stretch, axis=2, initial=1.0))
+
+
 @dataclass(eq=False)
 class JobCounts:
     """What servers count by job. `costs` are seconds by (run, key of the other job)."""
@@ -37,9 +47,9 @@ class JobCounts:
     _amounts: dict[tuple[int, str], Floats] = field(default_factory=dict)
 
     def watch(self, now: float, until: float, flows: list[Flow], pace: Floats) -> None:
-        """Count an interval with constant paces, and what the flows cost each other; the model calls it."""
+        """Count an interval with constant paces, and what the flows cost each other."""
         self._count(now, until, flows, pace)
-        without = self.fluid.paces_without_each()
+        without = paces_without_each(self.fluid)
         keys = [job_key(flow) for flow in flows]
         for row, flow in enumerate(flows):
             if not isinstance(flow.owner, Run):
@@ -132,7 +142,15 @@ def _format_job_rows(
 def count_jobs(world: World, data: Path, truth: TruthWriter) -> Callable[[Window], None]:
     """Count what the jobs of a file system do, for `generate(watch=...)`."""
     counts = JobCounts(world.fluid, world.resources, world.preset.step_seconds)
-    world.fluid.watcher = counts.watch
+    fluid, advance = world.fluid, world.fluid.advance
+
+    def watched(until: float) -> list[Flow]:
+        fluid.next_end()  # settles the paces
+        if until > fluid.now and fluid.flows:
+            counts.watch(fluid.now, until, fluid.flows, fluid._pace)
+        return advance(until)
+
+    fluid.advance = watched  # type: ignore[method-assign]
 
     def add_day(window: Window) -> None:
         for run in window.runs:

@@ -69,7 +69,7 @@ def tables_page() -> str:
         "stored and flagged: the clock was not set.\n",
     ]
     for name, spec in sorted(TABLES.items()):
-        kind = "Revisable: the newest row of a key counts." if spec.revisable else "A row enters once."
+        kind = "Revisable: of several rows with one key, the newest counts." if spec.revisable else "A row enters once."
         lines += [f"## {name}\n", f"{spec.doc} {kind} Key: {', '.join(f'`{k}`' for k in spec.key)}.\n"]
         lines += ["| column | type | may be | meaning |", "|---|---|---|---|"]
         lines += [

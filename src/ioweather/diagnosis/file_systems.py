@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ioweather.core.choices import TRAFFIC
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Ints
@@ -30,7 +31,7 @@ from ioweather.core.results import (
     snake_case,
 )
 from ioweather.core.units import HOUR_NS, NS, format_time_ns, format_value, now_ns
-from ioweather.diagnosis.events import TROUBLES, EventOutcome, event_item, events_of, newest_first
+from ioweather.diagnosis.events import TROUBLES, EventOutcome, event_item, events_of, newest_first, without_name
 from ioweather.diagnosis.now import SLOW
 from ioweather.facts.loads import FillLevel, LastHour, Loads, Measured, Traffic, fill_levels
 from ioweather.facts.loads import loads as loads_of
@@ -123,11 +124,11 @@ def run(source: DataSource, params: Params) -> Answer:
     for event in sorted(known, key=lambda e: (_SHADED.index(e.kind), -(e.strength_ratio or 0.0))):
         low, high = max(event.start_ns, loads.start_ns), min(event.end_ns or loads.end_ns, loads.end_ns)
         if len(shaded) < _MOST_SHADED and all(high < each.value or (each.end or 0) < low for each in shaded):
-            name = event.component or event.label
+            name = _name_shaded(event, loads)
             shaded.append(Reference("x", low, name, high, "bad" if event.kind in _PROBLEMS else ""))
     if loads.measured:
         fills = [fill for fill in fills if loads.where in (fill.component, loads.servers.get(fill.component))]
-        facts, exhibits = _component_facts(loads, fills), _component_exhibits(loads, tuple(shaded))
+        facts, exhibits = _component_facts(loads, fills), _component_exhibits(loads, tuple(shaded), events)
     else:
         facts = tuple(_state_facts(state, fills) for state in states)
         exhibits = tuple(_filesystem_exhibits(loads, components, tuple(shaded)))
@@ -249,6 +250,14 @@ def _component_states(traffic: Traffic, loads: Loads, fills: Sequence[FillLevel]
             level and level.full_ratio,
             level and level.free_bytes,
         )
+
+
+def _name_shaded(event: EventOutcome, loads: Loads) -> str:
+    """The component of an event, else what happened; in charts of one component what was wrong with it."""
+    if event.component == loads.where:
+        wrong = without_name(event.label, event.component).removeprefix("was ")
+        return wrong.partition(" while ")[0].partition(" (")[0]
+    return (event.component or event.label).removeprefix(f"{event.filesystem.partition(' ')[0]}-")
 
 
 def past_moment(end_ns: int, *, is_newest: bool) -> str:
@@ -406,18 +415,34 @@ def _component_facts(loads: Loads, fills: Sequence[FillLevel]) -> tuple[FactGrou
     return (FactGroup("component", f"{loads.where}, on average", tuple(facts)),)
 
 
-def _component_exhibits(loads: Loads, shaded: tuple[Reference, ...]) -> tuple[Exhibit, ...]:
+def _normal_maximum(loads: Loads, events: Sequence[EventOutcome]) -> dict[str, Reference]:
+    """A line at the rate that a target reached before it was stuck at a limit, by the metric that shows the limit."""
+    tops: dict[str, float] = {}
+    for event in [e for e in events if e.component == loads.where and "normal maximum" in e.label][:1]:
+        for line in loads.measured:
+            ends = line.start_ns + loads.step_ns
+            own = line.own[(line.start_ns >= event.start_ns) & (ends <= (event.end_ns or loads.end_ns))]
+            if line.metric in TRAFFIC and np.isfinite(own).any():
+                tops[line.metric] = float(np.nanmax(own)) * (event.strength_ratio or 1.0)
+    metric = max(tops, key=lambda name: tops[name], default="")
+    return {metric: Reference("y", tops[metric], "normal maximum")} if metric else {}
+
+
+def _component_exhibits(
+    loads: Loads, shaded: tuple[Reference, ...], events: Sequence[EventOutcome]
+) -> tuple[Exhibit, ...]:
     """A time line for each metric of a server or target, beside its peers."""
-    made = []
+    made, ceiling = [], _normal_maximum(loads, events)
     for line in loads.measured:
-        names = {loads.where: line.own}
-        names |= {f"median of {loads.peers} peers": line.others} if loads.peers else {}
+        peers = {f"highest of {loads.peers} peers": line.highest, f"median of {loads.peers} peers": line.others}
+        names = (peers if loads.peers else {}) | {loads.where: line.own}
         rows = tuple(row for name, values in names.items() for row in _line_rows(line.start_ns, name, values))
         label = _metric_label(line.metric)
         title = label[:1].upper() + label[1:]
         value = ResultColumn("value", label, _unit(line))
+        references = (*shaded, ceiling[line.metric]) if line.metric in ceiling else shaded
         table = ResultTable(line.metric, (_TIME, ResultColumn("what", "", "text"), value), rows)
-        chart = Chart.of("timeline", table, "x=start_ns y=value series=what", references=shaded)
+        chart = Chart.of("timeline", table, "x=start_ns y=value series=what", references=references)
         made.append(Exhibit(f"storage.{line.metric}", title, charts=(chart,)))
     return tuple(made)
 

@@ -76,6 +76,15 @@ _COLUMNS: Final = columns_of(
     "runs: runs delayed [count]; filesystem: file system [text]; kind [text]; cause [text]; probability [ratio]"
 )
 _NAMED_IN_HEADLINE: Final = 3
+# What an administrator does first, by how a problem showed.
+_ACTIONS: Final[Mapping[str | None, str]] = {
+    "slow": "check the disks behind it for a slow or failing drive",
+    "stalled": "check its server and network, its device is not slow",
+    "capped": "check the disks behind it for a rebuild or a failed drive",
+    "absent": "check that the server is up and sends data",
+    "busy": "check what uses the processors of the server",
+    "overloaded": "find the job that sends the operations: `ioweather who`",
+}
 
 
 def run(source: DataSource, params: Params) -> Answer:
@@ -255,6 +264,7 @@ def health_screen(answer: Answer, params: Params) -> Iterator[Block]:
         lost = f"delayed {runs:,} run{'s' if runs != 1 else ''} by {format_seconds(each.lost_seconds or 0.0)}"
         sure = f"{each.probability:.0%} sure" if each.probability is not None else ""
         note = ", ".join(filter(None, [lost if runs and each.lost_seconds else "", sure]))
+        note += f". Do: {_ACTIONS[each.kind]}" if each.kind in _ACTIONS else ""
         page = f"components/{each.component}" if each.component else ""
         items.append(Item(each.component or each.filesystem or "", what, each.start_ns, each.end_ns, note, page))
     if items:

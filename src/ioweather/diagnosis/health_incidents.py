@@ -858,7 +858,7 @@ def _merge_in_time(found: Sequence[Incident]) -> list[Incident]:
 # Rows of `events`.
 
 _SHOWN: Final = {
-    "service": "work of its device against the queue",
+    "service": "device throughput at its queue length",
     "served": "server time per request",
     "probe": "its probes",
     "metadata": "metadata probes",
@@ -879,7 +879,7 @@ def describe_cause(incident: Incident) -> str:
         later = f", and its targets were slow afterwards (evidence: {by})" if by else ""
         return f"{name} stopped reporting while others continued: down or unreachable{later}"
     if _TOGETHER in incident.shown_by:
-        limit = f"{1 / (incident.factor or 1):.0%} of their highest rate, whatever each did"
+        limit = f"{1 / (incident.factor or 1):.0%} of their highest total rate"
         return f"all targets of {name} together were stuck at {limit}: a shared limit, such as the network"
     if incident.kind == "capped":
         return f"{name} was stuck at {1 / (incident.factor or 1):.0%} of its normal maximum while its peers were not"

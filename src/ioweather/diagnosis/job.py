@@ -12,12 +12,12 @@ from ioweather.core.choices import CLUSTER, JOB, PATHS, PROCESSES_PER_NODE, UID
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.results import Answer, Block, Fact, FactGroup, Finding, Item, Items, Next, largest_facts
-from ioweather.core.units import format_seconds, format_span, format_value, one_line
+from ioweather.core.units import format_moment, format_seconds, format_span, format_value, one_line
 from ioweather.diagnosis.jobs_without_log import RECORD_NEXT, accounting_facts, find_accounted_job, user_of
 from ioweather.diagnosis.similar_runs import conditions_of_job, similar_to_job
 from ioweather.diagnosis.verdict_wording import explain
 from ioweather.facts.accounting import run_seconds
-from ioweather.job_io.advisor.advise import LEAST_RATIO, advise, advised_answer, priced, select_first_of_dimensions
+from ioweather.job_io.advisor.advise import ACTIONS, LEAST_RATIO, advise, advised_answer, one_per_dimension, priced
 from ioweather.job_io.job_page import draw_server_traffic, page_exhibits, server_caveats, server_facts, server_headline
 from ioweather.job_io.outcomes import AdviceItem, JobOutcome, Unhealthy, WhyOutcome
 from ioweather.job_io.summary import ALWAYS_SAID, job_answer
@@ -67,11 +67,8 @@ def why_screen(answer: Answer, params: Params) -> Iterator[Block]:
             yield FactGroup(
                 "extra", f"Causes of the extra {format_seconds(extra)}", tuple(_extra_parts(answer, result, extra))
             )
-    title = "How to make it faster in any case" if result.kind == "system" else "What you can do"
-    if steps := _advice_steps(answer, result.worth, title):
+    if steps := _advice_steps(answer, result.worth, tuple(_steps_of_verdict(result))):
         yield steps
-    elif result.kind == "system":
-        yield Items("What you can do", (Item("", "Nothing: the job's own I/O was as usual."),))
     yield from _named_findings(answer, _NOTES_OF_WHY, ("alarm", "undecided"))
 
 
@@ -95,7 +92,8 @@ def _seconds_range(low: float, high: float) -> str:
 
 def _extra_parts(answer: Answer, result: WhyOutcome, extra: float) -> Iterator[Fact]:
     """The parts of the time beyond the usual, each with its reason."""
-    split = {fact.name: fact.value for group in answer.facts if group.name == "split" for fact in group.facts}
+    parts = [fact for group in answer.facts if group.name == "split" for fact in group.facts]
+    split, between = {fact.name: fact.value for fact in parts}, {fact.name: fact.note for fact in parts}
     sick = [_describe_unhealthy(each) for each in result.unhealthy[:2]]
     others = [
         f"job {each.job_id or 'of another user'} ({each.probability or 0:.0%} sure)" for each in result.culprits[:2]
@@ -124,7 +122,9 @@ def _extra_parts(answer: Answer, result: WhyOutcome, extra: float) -> Iterator[F
         if name == "own" and is_unpriced and is_small:
             yield Fact(name, label, "unknown cost", note=note)
         elif name != "unexplained" or not is_small:
-            yield Fact(name, label, value, "seconds", note=note)
+            low, _, high = between[name].partition(" to ")
+            said = "; ".join(filter(None, (note, f"range {between[name]}" if low != high else "")))
+            yield Fact(name, label, value, "seconds", note=said)
 
 
 def _describe_unhealthy(each: Unhealthy) -> str:
@@ -132,21 +132,43 @@ def _describe_unhealthy(each: Unhealthy) -> str:
     return f"{each.cause}, {format_span(each.start_ns, each.end_ns)}{sure}"
 
 
-def _advice_steps(answer: Answer, worth: Sequence[AdviceItem], title: str = "What you can do") -> Items | None:
-    """What to change, one of each dimension; the title has the saving of all changes together."""
-    if not worth:
+def _steps_of_verdict(result: WhyOutcome) -> Iterator[Item]:
+    """What follows if storage was slow: when to run again, and that the program needs no change."""
+    usual = result.seconds.usual
+    if result.kind != "system" or usual is None or usual.value is None:
+        return
+    expect, sick = f"expect about {format_seconds(usual.value)} of I/O", [s for s in result.unhealthy if s.component]
+    ill = next((each.component for each in sick if each.end_ns is None), None)
+    if ill is not None:
+        yield Item("", f"Run it again when {ill} is healthy (`ioweather health`); {expect}.")
+    elif sick:
+        last = max(sick, key=lambda each: each.end_ns or 0)
+        yield Item(
+            "", f"Run it again: the problem of {last.component} ended {format_moment(last.end_ns or 0)}; {expect}."
+        )
+    else:
+        yield Item("", f"Run it again at another time; {expect}.")
+    if not result.changed:
+        yield Item("", f"Do not change the program for this: it did what its {result.n} similar runs did.")
+
+
+def _advice_steps(answer: Answer, worth: Sequence[AdviceItem], first: tuple[Item, ...] = ()) -> Items | None:
+    """What to do: `first`, then what to change, one of each dimension; the title has the saving of all changes."""
+    if not worth and not first:
         return None
-    shown = select_first_of_dimensions(worth)[:_MOST_ADVICE]
-    items = []
+    shown, title = one_per_dimension(worth)[:_MOST_ADVICE], "What to do"
+    items = [*first]
     for each in shown:
         where = f" in {each.file}" if each.file and each.file not in each.headline else ""
         evidence, _, _ = each.evidence.partition(";")
         of_site = f". Your site: {each.note}" if each.note else ""
-        text = f"{each.headline}{where}: {_describe_saving(each)}. {evidence[:1].upper()}{evidence[1:]}{of_site}"
+        do = ACTIONS.get(each.name) or each.headline
+        do = f"Worth doing anyway: {do[:1].lower()}{do[1:]}" if first else do
+        text = f"{do}{where}. S{_describe_saving(each)[1:]}. {evidence[:1].upper()}{evidence[1:]}{of_site}"
         items.append(Item("", text, note="".join(each.fix[:1])))
     left = len(worth) - len(shown)
     _, _, together = next((g.title for g in answer.facts if g.name == "advice"), "").partition("; together ")
-    title += f" (each alone; together {together.partition(';')[0]})" if together else ""
+    title += f" (each alone; together {together.partition(';')[0]})" if together and not first else ""
     return Items(title, tuple(items), numbered=True, more=f"{left} more: --json" if left else "")
 
 

@@ -78,7 +78,7 @@ class RunOutcome:
 
     @property
     def verdict_words(self) -> str:
-        return "" if self.verdict is None else _VERDICTS.get(self.verdict, self.verdict)
+        return "" if self.verdict is None else VERDICT_WORDS.get(self.verdict, self.verdict)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class RunsOutcome:
 
 
 _NO_JOBS: Final = "The lake has no jobs. Ingest accounting or Darshan logs: ioweather ingest FILES"
-_VERDICTS: Final = {"system": "storage", "you": "the job", "unexplained": "not explained", "unknown": "not sure"}
+VERDICT_WORDS: Final = {"system": "storage", "you": "the job", "unexplained": "not explained", "unknown": "not sure"}
 _ORDERS: Final = {
     "newest": "the newest first",
     "slowest": "the slowest compared with similar runs first",

@@ -265,7 +265,7 @@ def _tabulate(operations: Sequence[OperationOutcome], moment_ns: int) -> ResultT
     """All operations, the slowest against their usual time first."""
     columns = (
         "where [text]; path [text]; operation [text]; slowdown: against usual [factor]; takes [seconds]; "
-        "usual [seconds]; age: last one ago [seconds]"
+        "usual [seconds]; age: since last result [seconds]"
     )
     rows = [
         (

@@ -514,16 +514,22 @@ def _draw_similar_runs(found: Comparison, verdict: Verdict) -> Iterator[Exhibit]
     seconds, start = found.runs.floats("io_seconds"), found.runs.ints("start_ns")
     if len(_known_of_others(seconds)) < _LEAST_IN_CHART:
         return
+    end, last = found.runs.ints("end_ns"), int(found.runs.ints("end_ns").max())
+    sick = found.unhealthy if verdict.kind in ("system", "both") else ()
+    ill = np.zeros(len(seconds), np.bool_)
+    for each in sick:
+        ill |= (start < (each.end_ns or last)) & (end > each.start_ns)
     # This run comes last, so that it is drawn above the others.
     rows = [
-        (int(start[i]), "this run" if i == 0 else "similar runs", float(seconds[i]))
+        (int(start[i]), "this run" if i == 0 else "during the problem" if ill[i] else "similar runs", float(seconds[i]))
         for i in reversed(range(len(seconds)))
         if np.isfinite(seconds[i])
     ]
     table = ResultTable.of("similar_runs", "time: start [time_ns]; run [text]; seconds: I/O time [seconds]", rows)
-    usual = verdict.usual.value if verdict.usual is not None else None
-    marks = () if usual is None else (Reference("y", usual, "usual"),)
-    chart = Chart.of("scatter", table, "x=time y=seconds series=run", references=marks)
+    marks = [Reference("x", s.start_ns, s.component or "", s.end_ns or last, "bad") for s in sick]
+    if (usual := verdict.usual) is not None:
+        marks.append(Reference("y", max(0.0, usual.low), f"usual, {_seconds_range(usual)}", usual.high))
+    chart = Chart.of("scatter", table, "x=time y=seconds series=run", references=tuple(marks))
     yield Exhibit("why.similar_runs", "This run among similar runs", charts=(chart,))
 
 

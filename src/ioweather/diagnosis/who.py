@@ -90,7 +90,7 @@ _GROUPINGS: Final = ("job", "user", "project", "program")
 _LEAST_FELT: Final = 0.001
 _KNOWN_BY: Final = {"servers": "server counters", "log": "its Darshan log"}
 _CAVEATS: Final = (
-    f"Jobs are named if their probability is at least {NAMED_FROM:.0%}. A job's cost is at most its work on the "
+    f"Jobs are named if their probability is at least {NAMED_FROM:.0%}. A job's cost cannot exceed its work on the "
     "targets that the slowed run waited for.",
 )
 _CULPRIT_COLUMNS: Final = columns_of(

@@ -77,8 +77,8 @@ class LastHour:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """One metric of one component, and the median of the others of its kind; amounts are per second. `peer_mean` is the
-    median of the others' means: bursty work has lower medians than means."""
+    """One metric of one component, and the median and the highest of the others of its kind; amounts are per second.
+    `peer_mean` is the median of the others' means: bursty work has lower medians than means."""
 
     metric: str
     per_second: bool
@@ -86,6 +86,7 @@ class Measured:
     own: Floats
     others: Floats
     peer_mean: float
+    highest: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -382,7 +383,8 @@ def _of_component(
         known = np.ma.masked_invalid(values[:, others])
         median: Callable[..., Any] = np.ma.median  # without annotations in numpy
         of_peers = np.ma.filled(median(known, axis=1), np.nan), float(np.ma.filled(median(known.mean(axis=0)), np.nan))
-        measured.append(Measured(metric, per_second, starts, own, *of_peers))
+        highest = np.fmax.reduce(values[:, others], axis=1, initial=np.nan)
+        measured.append(Measured(metric, per_second, starts, own, *of_peers, highest))
     if (kind == "oss" or homes is not None) and any(g.metric in TRAFFIC and g.filesystem == filesystem for g in groups):
         of_targets = traffic_kind(snapshot, {"filesystem": filesystem})
         traffic.append(_traffic(snapshot, filesystem, of_targets, (low, high), step, True))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -19,12 +19,11 @@ from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Frame
-from ioweather.core.results import Answer, Chart, Estimate, Exhibit, Fact, FactGroup, Finding
+from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup
 from ioweather.core.units import MIB, format_bytes, format_seconds, parse_size
 from ioweather.facts.response_samples import (
     PROBABILITIES,
     WIDEST,
-    WORTH_IT,
     FittedSample,
     ResponseSample,
     Samples,
@@ -151,8 +150,7 @@ def fit_request_times(
         where = f" on {filesystem}" if filesystem else ""
         others = samples_of(responses, facility, params).places
         known = f"Available: {', '.join(others)}." if others else "Measure with `ioweather probe PATH --sizes paper`."
-        reason = f"needs {MINIMUM} response times of one size for {asked}{where}. {known}"
-        raise DataUnavailable(f"No answer: {reason}")
+        raise DataUnavailable(f"No answer: needs {MINIMUM} response times of one size for {asked}{where}. {known}")
     place = largest_place(wanted)
     mine = [sample for sample in wanted if (sample.filesystem, sample.mode, sample.op) == place]
     # For the far tail AIC is better: the distance favours families with more parameters.
@@ -205,72 +203,46 @@ def predict_transfer(
     times = fit_request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
     size = request_bytes or min(total_bytes / width, times.sizes[-1])
     rounds = max(1, math.ceil(total_bytes / (size * width) - 1e-9))
-    at_a_time = f", {width} at a time" if width > 1 else ""
-    question = (
-        f"How long does it take to {op} {format_bytes(total_bytes)} in requests of {format_bytes(size)}{at_a_time}?"
-    )
     if rounds > _MOST_ROUNDS:
         raise ValueError(f"too many rounds of requests ({rounds:,}); use larger requests")
-    outcome = PredictOutcome(op, total_bytes, size, width, rounds, filesystem)
+    place = times.example.place
     if not times.sizes[0] <= size <= times.sizes[-1]:
-        sampled = f"{times.range_text} on {times.example.place}"
-        reason = (
-            f"requests of {format_bytes(size)} are outside the sampled sizes ({sampled}). Values are not "
-            "extrapolated, so sample that size."
+        raise DataUnavailable(
+            f"No answer: requests of {format_bytes(size)} are outside the sampled sizes ({times.range_text} on "
+            f"{place}). Values are not extrapolated, so sample that size."
         )
-        raise DataUnavailable(f"No answer: {reason}")
     drawn, mean = _draw_transfers(times, size, width, rounds, replicates)
-    return _answer_of_draws(question, outcome, times, drawn, mean)
-
-
-def _answer_of_draws(
-    question: str, outcome: PredictOutcome, times: _RequestTimes, drawn: Floats, mean: float
-) -> Answer:
-    """Return quantiles and mean of simulated transfers in seconds, what they rest on, and their distribution."""
-    place, rounds, width = times.example.place, outcome.rounds, outcome.width
     seconds = dict(zip(_QUANTILES, np.quantile(drawn, [*_QUANTILES]).tolist(), strict=True))
     known = mean if math.isfinite(mean) else None
     note = "" if known is not None else "may be infinite, because a tail with alpha <= 2 also fits; use the quantiles"
     facts = [Fact(f"q{round(100 * p)}_seconds", _QUANTILES[p], value, "seconds") for p, value in seconds.items()]
     facts.append(Fact("mean_seconds", "mean", known, "seconds", note=note))
-    basis = (
-        Fact("place", "samples", f"{place}, {times.example.op}, {times.range_text}"),
-        Fact("samples", "response times", sum(item.sample.n for item in times.fitted), "count"),
-        Fact("request_bytes", "size of a request", outcome.request_bytes, "bytes"),
-        Fact("rounds", "rounds of requests", rounds, "count"),
-        Fact("width", "requests at a time", width, "count"),
+    at_a_time = f", {width} at a time" if width > 1 else ""
+    question = (
+        f"How long does it take to {op} {format_bytes(total_bytes)} in requests of {format_bytes(size)}{at_a_time}?"
     )
     caveats = [f"The prediction assumes the load of the samples ({place}). The load during the transfer is unknown."]
     if rounds > 1:
         caveats += ["Rounds are assumed to be independent. Slow periods make long transfers vary more than predicted."]
     if width > 1:
-        text = (
-            "The requests of a round go to different targets, which are assumed to be independent. A round ends "
-            "with its slowest request."
-        )
-        caveats += [text]
+        text = "The requests of a round go to different targets, which are assumed to be independent. "
+        caveats += [f"{text}A round ends with its slowest request."]
     caveats += [f"Request sizes between the sampled sizes ({times.range_text}) are interpolated."]
     table = cdf_table("predicted", {"predicted": drawn}, "time per transfer", "seconds")
     chart = Chart.of("cdf", table, "x=value y=share", "Predicted transfer time", log="x")
+    quantiles = tuple(Quantile(p, value) for p, value in seconds.items())
     return Answer(
         question=question,
         headline=f"About {format_seconds(seconds[0.5])}; 90% of such transfers take between "
         f"{format_seconds(seconds[0.05])} and {format_seconds(seconds[0.95])}.",
-        facts=(
-            FactGroup("time", "Time of one transfer", tuple(facts)),
-            FactGroup("basis", "Based on", basis),
-        ),
+        facts=(FactGroup("time", "Time of one transfer", tuple(facts)),),
         exhibits=(Exhibit("predict", question, charts=(chart,)),),
         findings=(independence_finding(targets_together(times.fitted)[0]),) if width > 1 else (),
         caveats=tuple(caveats),
         coverage=times.samples.coverage,
         name="predict",
-        result=replace(
-            outcome,
-            op=times.example.op,
-            filesystem=times.example.filesystem,
-            quantiles=tuple(Quantile(p, value) for p, value in seconds.items()),
-            mean_seconds=known,
+        result=PredictOutcome(
+            times.example.op, total_bytes, size, width, rounds, times.example.filesystem, quantiles, known
         ),
     )
 
@@ -294,15 +266,17 @@ def recommend_stripe(
     """
     if file_bytes <= 0:
         raise ValueError(f"a file of {file_bytes} bytes cannot be striped")
-    question = f"Over how many targets should a file of {format_bytes(file_bytes)} be striped ({op})?"
     times = fit_request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
     times = _require_same_targets(times)
     predictions, piece_bytes = _predict_pieces(times, file_bytes, min(WIDEST, targets or WIDEST))
-    chosen, fastest, agreement = best_width(predictions)
-    sample, command = times.example, format_setstripe(chosen.width, chosen.request_bytes, directory)
-    firm = agreement is not None and agreement >= _FIRM
-    headline = f"{command}: {_describe_times(predictions, chosen, sample.op)}"
-    headline += "." if firm else "; other stripe counts fit the data about as well."
+    chosen, _, agreement = best_width(predictions)
+    sample, first, command = times.example, predictions[0], format_setstripe(chosen, directory)
+    headline = f"{command}: 90% of such {sample.op}s finish within {format_seconds(chosen.seconds(0.9))}"
+    if first is not chosen:
+        stripes = f"{first.width} stripe{'s' if first.width > 1 else ''}"
+        headline += f", {first.seconds(0.9) / chosen.seconds(0.9):.2g}x faster than with {stripes}"
+    is_firm = agreement is not None and agreement >= _FIRM
+    headline += "." if is_firm else "; other stripe counts fit the data about as well."
     if piece_bytes < file_bytes:
         headline += (
             f" This is the time per {format_bytes(piece_bytes)}, the largest sampled size. The file has "
@@ -316,20 +290,26 @@ def recommend_stripe(
     ]
     if targets is None:
         caveats.append(f"The number of targets is unknown (set --targets). Counts up to {WIDEST} were considered.")
-
+    facts = [
+        Fact("command", "command", command),
+        Fact("width", "stripe count", chosen.width, "count"),
+        Fact("request_bytes", "each target gets", round(chosen.request_bytes), "bytes"),
+    ]
+    for p, estimate in zip(PROBABILITIES, chosen.quantiles, strict=True):
+        note = ""
+        if estimate.low is not None and estimate.high is not None:
+            note = f"{format_seconds(estimate.low)} to {format_seconds(estimate.high)} ({estimate.level:.0%} interval)"
+        facts.append(Fact(f"q{round(100 * p)}_seconds", _WIDTH_LABELS[p], estimate.value, "seconds", note=note))
     by_width = {
         each: tuple(Quantile(p, q.value, q.low, q.high) for p, q in zip(PROBABILITIES, each.quantiles, strict=True))
         for each in predictions
     }
     return Answer(
-        question=question,
+        question=f"Over how many targets should a file of {format_bytes(file_bytes)} be striped ({op})?",
         headline=headline,
-        facts=tuple(_list_stripe_facts(times, predictions, chosen, agreement, command)),
+        facts=(FactGroup("recommended", "Recommended", tuple(facts)),),
         exhibits=(striping_exhibit(times.samples, times.fitted, predictions, piece_bytes, times.caveats),),
-        findings=(
-            *_compare_widths(predictions, chosen, fastest),
-            independence_finding(targets_together(times.fitted)[0]),
-        ),
+        findings=(independence_finding(targets_together(times.fitted)[0]),),
         caveats=tuple(caveats),
         coverage=times.samples.coverage,
         name="stripe",
@@ -348,51 +328,24 @@ def recommend_stripe(
     )
 
 
-def _describe_times(predictions: Sequence[WidthPrediction], chosen: WidthPrediction, op: str) -> str:
-    """Return the 90% point of the chosen width, and how much sooner that is than with the narrowest."""
-    first, q90 = predictions[0], chosen.seconds(0.9)
-    text = f"90% of such {op}s finish within {format_seconds(q90)}"
-    if first.width == chosen.width:
-        return text
-    stripes = f"{first.width} stripe{'s' if first.width > 1 else ''}"
-    return f"{text}, {first.seconds(0.9) / q90:.2g}x faster than with {stripes}"
-
-
-def _compare_widths(predictions: Sequence[WidthPrediction], chosen: WidthPrediction, fastest: int) -> Iterator[Finding]:
-    """Yield that the fastest width is hardly faster, and from which width slow transfers get slower again."""
-    if fastest != chosen.width:
-        text = f"{fastest} stripes would be less than {WORTH_IT:.0%} faster (90th percentile) and use more targets."
-        yield Finding(text, name="wider_not_worth_it")
-    slow = 1.1 * chosen.seconds(0.99)
-    wider = [each.width for each in predictions if each.width > chosen.width and each.seconds(0.99) > slow]
-    if wider:
-        text = (
-            f"With {wider[0]} or more stripes, slow transfers get slower again, because each waits for its slowest "
-            "target."
-        )
-        yield Finding(text, name="wider_is_slower")
-
-
 def _require_same_targets(times: _RequestTimes) -> _RequestTimes:
     """Return the samples that name their targets; effects of size and target can be separated only if any two sizes
     share most of them."""
-    fitted = [item for item in times.fitted if list_targets(item.sample)]
-    reason, place = "", times.example.place
-    if len(fitted) < 2:
-        reason = (
-            f"the model needs response times per target at two or more request sizes. On {place}, {len(fitted)} of "
-            f"{len(times.fitted)} sizes have response times per target. Measure with `ioweather probe --sizes`."
+    named = {index: targets for index, item in enumerate(times.fitted) if (targets := list_targets(item.sample))}
+    if len(named) < 2:
+        raise DataUnavailable(
+            "No answer: the model needs response times per target at two or more request sizes. On "
+            f"{times.example.place}, {len(named)} of {len(times.fitted)} sizes have response times per target. Measure "
+            "with `ioweather probe --sizes`."
         )
-    pairs = itertools.combinations([list_targets(item.sample) for item in fitted], 2)
+    pairs = itertools.combinations(named.values(), 2)
     if any(len(one & other) < _SHARED_TARGETS * len(one | other) for one, other in pairs):
-        reason = (
-            f"the sampled sizes of {place} are on different targets, so a slow target cannot be separated "
-            "from a slow size. Sample every size on the same targets: "
+        raise DataUnavailable(
+            f"No answer: the sampled sizes of {times.example.place} are on different targets, so a slow target cannot "
+            "be separated from a slow size. Sample every size on the same targets: "
             "`ioweather probe PATH --sizes paper --osts 0,1,2,3`."
         )
-    if reason:
-        raise DataUnavailable(f"No answer: {reason}")
-    return times._replace(fitted=fitted)
+    return times._replace(fitted=[times.fitted[index] for index in named])
 
 
 def _predict_pieces(times: _RequestTimes, file_bytes: int, widest: int) -> tuple[list[WidthPrediction], int]:
@@ -401,77 +354,34 @@ def _predict_pieces(times: _RequestTimes, file_bytes: int, widest: int) -> tuple
     for piece_bytes in (file_bytes, min(file_bytes, times.sizes[-1])):
         if predictions := predict_widths(times.fitted, piece_bytes, widest=widest):
             return predictions, piece_bytes
-    reason = (
-        f"with 1 to {widest} stripes, the requests of a {format_bytes(file_bytes)} file are outside the sampled "
-        f"sizes ({times.range_text} on {times.example.place}). Only files of at least {format_bytes(times.sizes[0])} "
-        "are supported. For smaller files, sample smaller requests. Nothing is extrapolated."
+    raise DataUnavailable(
+        f"No answer: with 1 to {widest} stripes, the requests of a {format_bytes(file_bytes)} file are outside the "
+        f"sampled sizes ({times.range_text} on {times.example.place}). Only files of at least "
+        f"{format_bytes(times.sizes[0])} are supported. For smaller files, sample smaller requests."
     )
-    raise DataUnavailable(f"No answer: {reason}")
 
 
-def _list_stripe_facts(
-    times: _RequestTimes,
-    predictions: Sequence[WidthPrediction],
-    chosen: WidthPrediction,
-    agreement: float | None,
-    command: str,
-) -> Iterator[FactGroup]:
-    """Yield the recommended stripe count with its times, the other counts, and how sure the advice is."""
-
-    def fact(name: str, label: str, estimate: Estimate) -> Fact:
-        """Return seconds with their interval as a note."""
-        note = ""
-        if estimate.low is not None and estimate.high is not None:
-            note = f"{format_seconds(estimate.low)} to {format_seconds(estimate.high)} ({estimate.level:.0%} interval)"
-        return Fact(name, label, estimate.value, "seconds", note=note)
-
-    recommended = [
-        Fact("command", "command", command),
-        Fact("width", "stripe count", chosen.width, "count"),
-        Fact("request_bytes", "each target gets", round(chosen.request_bytes), "bytes"),
-    ]
-    for p, estimate in zip(PROBABILITIES, chosen.quantiles, strict=True):
-        recommended.append(fact(f"q{round(100 * p)}_seconds", _WIDTH_LABELS[p], estimate))
-    yield FactGroup("recommended", "Recommended", tuple(recommended))
-    q90 = PROBABILITIES.index(0.9)
-    others = (fact(f"width_{p.width}", str(p.width), p.quantiles[q90]) for p in predictions if p is not chosen)
-    yield FactGroup("other_widths", "Other stripe counts, 90% finish within", tuple(others))
-    note = "no bootstrap" if agreement is None else "of bootstrap replicates choose this count"
-    sampled = set().union(*(list_targets(item.sample) for item in times.fitted))
-    sureness = (
-        Fact("agreement", "agreement", agreement, "ratio", share=agreement, note=note),
-        Fact("samples", "response times", sum(item.sample.n for item in times.fitted), "count"),
-        Fact("sampled_sizes", "sampled sizes", times.range_text),
-        Fact("sampled_targets", "targets sampled", len(sampled), "count"),
-    )
-    yield FactGroup("sureness", "How sure", sureness)
-
-
-def format_setstripe(width: int, request_bytes: float, directory: str) -> str:
+def format_setstripe(chosen: WidthPrediction, directory: str) -> str:
     """Return the command for one object per target: a stripe size of file/width in whole MiB, at least 1 MiB."""
-    size = "" if request_bytes < MIB else f" -S {min(math.ceil(request_bytes / MIB), 4095)}M"
-    return f"lfs setstripe -c {width}{size} {directory}"
+    size = "" if chosen.request_bytes < MIB else f" -S {min(math.ceil(chosen.request_bytes / MIB), 4095)}M"
+    return f"lfs setstripe -c {chosen.width}{size} {directory}"
 
 
 def run(source: DataSource, params: Params) -> Answer:
     """Predict the time of a transfer, or recommend a stripe count."""
     missing = "No response times in the lake. Measure some with `ioweather probe --sizes`."
     facility, measured = source.facility, fetch_responses(source, missing)
+    responses, left_out = without_incidents(measured, fetch_incidents(source), facility)
     op = params["op"] or ("write" if params["stripe"] else "read")
+    common: dict[str, Any] = {"op": op} | {name: params[name] for name in ("filesystem", "mode")}
     try:
         total_bytes = parse_size(str(params["size"]))
-    except ValueError as error:
-        raise UsageError(f"SIZE: {error}.") from None
-    responses, left_out = without_incidents(measured, fetch_incidents(source), facility)
-    common: dict[str, Any] = {"responses": responses, "facility": facility, "op": op}
-    common |= {name: params[name] for name in ("filesystem", "mode")}
-    try:
         if not params["stripe"]:
-            sizes = {"request_bytes": params["request"], "width": params["width"]}
-            found = predict_transfer(total_bytes=total_bytes, **sizes, **common)
+            asked = {"total_bytes": total_bytes, "request_bytes": params["request"], "width": params["width"]}
+            found = predict_transfer(responses, facility, **asked, **common)
             return replace(found, caveats=(*found.caveats, *left_out))
-        layout = {"targets": params["targets"], "directory": params["directory"]}
-        found = recommend_stripe(file_bytes=total_bytes, **layout, **common)
+        asked = {"file_bytes": total_bytes, "targets": params["targets"], "directory": params["directory"]}
+        found = recommend_stripe(responses, facility, **asked, **common)
     except ValueError as error:
         raise UsageError(f"{error}.") from None
     stripe = found.result

@@ -125,7 +125,7 @@ def _time_axis(stamps: Ints, path: Path) -> _TimeAxis:
         raise CorruptInput(f"{path}: times are not {step} s apart: {stamps[np.argmax(odd > 0)]} is between steps.")
     steps = int(positions[-1]) + 1
     if steps > _MAX_HOLES * len(stamps):
-        raise CorruptInput(f"{path}: {len(stamps)} steps of {step} s are spread over {steps * step} s.")
+        raise CorruptInput(f"{path}: most of the {steps} steps of {step} s are missing: it has {len(stamps)}.")
     return _TimeAxis(int(stamps[0]) * NS, step * NS, steps, None if steps == len(stamps) else positions)
 
 

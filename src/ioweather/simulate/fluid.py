@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import datetime as dt
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -75,11 +75,6 @@ class Resources:
     def mdt_name(self) -> str:
         return f"{self.fsname}-MDT0000"
 
-    def partner(self, server: int) -> int:
-        """Return the other server of the pair, which takes over; the last of an odd number has none."""
-        other = server ^ 1
-        return other if other < self.servers else server
-
 
 def make_resources(preset: Preset, seed: int) -> Resources:
     """Return the targets, servers and network of a preset."""
@@ -87,8 +82,7 @@ def make_resources(preset: Preset, seed: int) -> Resources:
     servers = preset.oss_count
     server_of = np.arange(preset.osts) // preset.osts_per_oss
     per_server = np.bincount(server_of, minlength=servers) * preset.ost_bytes_per_s * _SERVER_MARGIN
-    total = preset.osts * preset.ost_bytes_per_s * _NETWORK_SHARE
-    others = [preset.mds_ops_per_s, total]
+    others = [preset.mds_ops_per_s, preset.osts * preset.ost_bytes_per_s * _NETWORK_SHARE]
     capacity = np.concatenate([np.full(preset.osts, preset.ost_bytes_per_s), per_server, others])
     read, new = (rng.gamma(shape, 1.0, preset.osts) for shape in (_POPULARITY_SHAPE, _PLACEMENT_SHAPE))
     chances = read / read.sum(), new / new.sum()
@@ -120,10 +114,8 @@ def make_calendar(preset: Preset) -> Calendar:
     return Calendar(round(dt.datetime.fromisoformat(f"{preset.first_day}T00:00:00+00:00").timestamp()))
 
 
-IncidentKind: TypeAlias = Literal["slow_ost", "raid_rebuild", "mds_overload", "failed_oss", "full_ost", "network_cap"]
-KINDS: tuple[IncidentKind, ...] = get_args(IncidentKind)
 # Range of hours, and of the share of the capacity that is left; of an overload, of the demand in capacities.
-_RANGES: dict[IncidentKind, tuple[tuple[float, float], tuple[float, float]]] = {
+_RANGES = {
     "slow_ost": ((6, 14), (0.08, 0.25)),
     "raid_rebuild": ((10, 24), (0.4, 0.6)),
     "mds_overload": ((1, 4), (2.0, 6.0)),
@@ -143,7 +135,7 @@ class Incident:
     """`strength` is the share of the capacity that is left, or, of an overload, the extra demand in capacities."""
 
     id: str
-    kind: IncidentKind
+    kind: str
     start: float
     end: float
     strength: float
@@ -161,7 +153,7 @@ def make_incidents(preset: Preset, resources: Resources, calendar: Calendar, see
     rng = stream(seed, "incidents")
     length = preset.days * 86400.0
     count = max(1 if preset.incidents_per_week else 0, round(preset.incidents_per_week * preset.days / 7))
-    order = [KINDS[i % len(KINDS)] for i in range(count)]
+    order = [list(_RANGES)[i % len(_RANGES)] for i in range(count)]
     rng.shuffle(order)
     found = []
     for number, kind in enumerate(order):
@@ -187,10 +179,8 @@ def _choose_component(kind: str, resources: Resources, rng: np.random.Generator)
         return "network", (resources.network,)
     if kind == "failed_oss":
         server = int(rng.integers(resources.servers))
-        pair = {server, resources.partner(server)}
-        # The partner serves both: all targets of the pair get half.
-        targets = tuple(int(i) for i in np.flatnonzero(np.isin(resources.server_of, list(pair))))
-        return resources.oss_names[server], targets
+        # The other server of the pair serves both, so all their targets get half; the last of an odd number has none.
+        return resources.oss_names[server], tuple(np.flatnonzero(resources.server_of // 2 == server // 2).tolist())
     ost = int(rng.integers(resources.osts))
     return resources.ost_name(ost), (ost,)
 
@@ -329,13 +319,9 @@ class Meter:
 
     def __init__(self, resources: Resources) -> None:
         self._osts = resources.osts
-        self.operations = len(OPERATIONS)
-        self._width = 4 * resources.osts + self.operations
+        self._width = 4 * resources.osts + len(OPERATIONS)
         self._rates = np.zeros(self._width + resources.count)
         self._rates[self._width :] = 1.0
-        self._begin = 0.0
-        self._step = 60.0
-        self._day = 0
 
     def open_day(self, day: int, begin: float, seconds: int, step_seconds: int) -> None:
         """Start a window of a day."""
@@ -347,8 +333,8 @@ class Meter:
 
     def level(self, now: float, rates: Floats, stretch: Floats) -> None:
         """Set the rates from `now` on."""
-        change = np.concatenate([rates, stretch])
-        change, self._rates = change - self._rates, change
+        before, self._rates = self._rates, np.concatenate([rates, stretch])
+        change = self._rates - before
         index = int((now - self._begin) // self._step)
         rest = self._begin + (index + 1) * self._step - now
         self._partial[index] += change * rest
@@ -356,8 +342,7 @@ class Meter:
 
     def close_day(self) -> Readings:
         """Return the readings of the window."""
-        amounts = np.cumsum(self._onward[:-2], axis=0)
-        amounts += self._partial[:-1]
+        amounts = np.cumsum(self._onward[:-2], axis=0) + self._partial[:-1]
         osts, width = self._osts, self._width
         # Sums of differences leave errors of less than a byte.
         moved = np.maximum(amounts[:, : 4 * osts], 0.0)
@@ -376,19 +361,14 @@ _ROUNDS = 6
 # Counterfactuals, by column of the arrays below: incidents only, others only, the usual pattern.
 _INCIDENTS, _OTHERS, _USUAL = range(3)
 
-Watcher = Callable[[float, float, list[Flow], Floats], None]
-
 
 class Fluid:
     """All flows in progress. Times are seconds since the facility's start."""
 
     def __init__(self, resources: Resources, meter: Meter, *, closed_loop: bool = False) -> None:
-        self._closed_loop = closed_loop
-        self._resources = resources
-        self._meter = meter
+        self._resources, self._meter, self._closed_loop = resources, meter, closed_loop
         self._mds = resources.mds
-        self._capacity = resources.capacity
-        self._healthy = resources.capacity
+        self._capacity = self._healthy = resources.capacity
         self._storm = np.zeros(resources.count)
         self._disturbed = False
         self.now = 0.0
@@ -402,7 +382,6 @@ class Fluid:
         self._total = np.zeros(resources.count)
         # What each flow demands of each resource now, and the sum.
         self._asked, self._asked_total = np.zeros((0, resources.count)), self._total
-        self.watcher: Watcher | None = None
         self._pace = np.zeros(0)
         self._others_pace = np.zeros((0, 3))
         self._stale = True
@@ -453,15 +432,17 @@ class Fluid:
         return self.now + float(np.min(self._now_of("left") / self._pace)) if self.flows else np.inf
 
     def advance(self, until: float) -> list[Flow]:
-        """Move on, at most to the next end. Returns the flows that are done."""
+        """Move all flows and their counterfactual runs on, at most to the next end. Returns the flows that are done."""
         self._settle()
         span = until - self.now
         left = self._now_of("left")
         if span > 0 and self.flows:
-            if self.watcher is not None:
-                self.watcher(self.now, until, self.flows, self._pace)
             left -= self._pace * span
-            self._advance_others(span)
+            others, pace = self._now_of("other_left"), self._others_pace
+            ends = (others > 0) & (others <= pace * span)
+            if ends.any():
+                self._now_of("other_end")[ends] = (self.now + others / pace)[ends]
+            others -= pace * span
         self.now = until
         done = np.flatnonzero(left <= _DONE_SECONDS)
         return self._remove(done) if len(done) else []
@@ -516,24 +497,6 @@ class Fluid:
                 paces[changed, _OTHERS] = pace(changed, rest, self._healthy)
         return paces
 
-    def paces_without_each(self) -> Floats:
-        """Return (flow, other): the pace of each flow if the other did not exist and nothing else differed."""
-        rest = np.maximum(self._asked_total - self._asked, 0.0) + self._storm
-        if not self._closed_loop:
-            stretch = self._slowdown_at(rest, self._capacity)[None]
-        else:  # a flow that the other no longer holds up demands its full amount
-            stretch = self._slowdown_at(rest[None] + (self._now_of("demand") - self._asked)[:, None], self._capacity)
-        return np.asarray(1.0 / np.max(self._now_of("used")[:, None, :] * stretch, axis=2, initial=1.0))
-
-    def _advance_others(self, span: float) -> None:
-        """Move the counterfactual runs of all flows on, and note those that end."""
-        left, pace = self._now_of("other_left"), self._others_pace
-        ends = (left > 0) & (left <= pace * span)
-        if ends.any():
-            moment = self.now + left / pace
-            self._now_of("other_end")[ends] = moment[ends]
-        left -= pace * span
-
     def _levels(self, stretch: Floats) -> Floats:
         """Return the current rates: bytes read and written and requests per target, then metadata operations."""
         demand, osts = self._now_of("demand"), self._resources.osts
@@ -546,11 +509,18 @@ class Fluid:
         return np.concatenate([bytes_moved.ravel(), requests.ravel(), operations])
 
     def _remove(self, slots: Ints) -> list[Flow]:
-        """Take flows out of the model, and return them with their times."""
+        """Take flows out of the model; return them with their times and those of each counterfactual."""
         done = []
         for slot in slots[::-1].tolist():
             flow = self.flows[slot]
-            self._finish(flow, self._of["other_end"][slot])
+            flow.end = self.now
+            # A counterfactual without an end was about to end at this moment.
+            other_end = self._of["other_end"][slot]
+            ends = np.maximum(np.where(np.isnan(other_end), self.now, other_end) - flow.start, flow.alone_seconds)
+            flow.usual_seconds = float(ends[_USUAL]) if flow.normal is not None else flow.seconds
+            flow.with_incidents_seconds = min(float(ends[_INCIDENTS]), flow.usual_seconds)
+            flow.with_others_seconds = min(float(ends[_OTHERS]), flow.usual_seconds)
+            flow.alone_seconds = min(flow.alone_seconds, flow.with_incidents_seconds, flow.with_others_seconds)
             done.append(flow)
             self._total -= flow.pattern.demand
             last = len(self.flows) - 1
@@ -562,13 +532,3 @@ class Fluid:
         self._total = np.maximum(self._total, 0.0)
         self._stale = True
         return done[::-1]
-
-    def _finish(self, flow: Flow, other_end: Floats) -> None:
-        """Set the end of a flow, and how long it would have taken in each counterfactual."""
-        flow.end = self.now
-        # A counterfactual without an end was about to end at this moment.
-        ends = np.maximum(np.where(np.isnan(other_end), self.now, other_end) - flow.start, flow.alone_seconds)
-        flow.usual_seconds = float(ends[_USUAL]) if flow.normal is not None else flow.seconds
-        flow.with_incidents_seconds = min(float(ends[_INCIDENTS]), flow.usual_seconds)
-        flow.with_others_seconds = min(float(ends[_OTHERS]), flow.usual_seconds)
-        flow.alone_seconds = min(flow.alone_seconds, flow.with_incidents_seconds, flow.with_others_seconds)

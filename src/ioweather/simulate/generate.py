@@ -14,7 +14,6 @@ import numpy as np
 
 from ioweather._version import __version__
 from ioweather.core.errors import UsageError
-from ioweather.core.frames import Floats
 from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import write_whole
 from ioweather.core.units import pairs_of
@@ -34,7 +33,7 @@ from ioweather.simulate.facility_files import (
     write_segments,
     write_tokio,
 )
-from ioweather.simulate.fluid import Calendar, Incident, divide_loss
+from ioweather.simulate.fluid import Calendar, Flow, Incident, divide_loss
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.world import BENCHMARK_PHASES, DAY_SECONDS, Job, Run, Window, World
 
@@ -44,6 +43,7 @@ COLUMNS = pairs_of("""
     others_seconds=DOUBLE own_seconds=DOUBLE change=VARCHAR read_bytes=BIGINT write_bytes=BIGINT cached_bytes=BIGINT
     darshan=BOOLEAN value=DOUBLE details=VARCHAR
 """)
+_PARTS = ("alone_seconds", "incidents_seconds", "others_seconds", "own_seconds")
 
 
 class TruthWriter:
@@ -61,13 +61,11 @@ class TruthWriter:
 
     def add_run(self, run: Run, incidents: Sequence[Incident], calendar: Calendar, filesystem: str) -> None:
         """Add the row of a run, with the causes of its time."""
-        parts = run_parts(run)
         by_incident: dict[str, float] = {}
         for phase in run.phases:
             flow = phase.flow
-            lost = flow_parts(flow)[1]
             used = flow.pattern.demand + (flow.normal.demand if flow.normal is not None else 0.0)
-            for name, seconds in divide_loss(lost, flow.start, flow.end, used, incidents).items():
+            for name, seconds in divide_loss(flow_parts(flow)[1], flow.start, flow.end, used, incidents).items():
                 by_incident[name] = by_incident.get(name, 0.0) + seconds
         program = run.program
         moved = program.step_bytes * program.steps
@@ -75,16 +73,12 @@ class TruthWriter:
             "run",
             id=run.id,
             name=run.usual.name,
-            start_ns=calendar.epoch_ns(run.start),
-            end_ns=calendar.epoch_ns(run.end),
+            **_period(calendar, run),
             job_id=run.job.number,
             uid=program.uid,
             nprocs=program.nprocs,
             observed_seconds=run.io_seconds,
-            alone_seconds=parts[0],
-            incidents_seconds=parts[1],
-            others_seconds=parts[2],
-            own_seconds=parts[3],
+            **dict(zip(_PARTS, run_parts(run), strict=True)),
             change=program.change,
             read_bytes=moved if program.reads else 0,
             write_bytes=0 if program.reads else moved,
@@ -93,11 +87,8 @@ class TruthWriter:
             details={
                 "class": program.kind,
                 "incidents": by_incident,
-                "instance": run.instance,
-                "noise": run.noise,
-                "hidden": run.hidden,
-                "size": run.size,
                 "filesystem": filesystem,
+                **{name: getattr(run, name) for name in ("instance", "noise", "hidden", "size")},
             },
         )
 
@@ -113,18 +104,19 @@ class TruthWriter:
         self._draft.unlink()
 
 
-def flow_parts(flow: Any) -> tuple[float, float, float, float]:
+def _period(calendar: Calendar, what: Run | Incident | Flow) -> dict[str, Any]:
+    """Return the columns of the time of a run, incident or flow."""
+    return {"start_ns": calendar.epoch_ns(what.start), "end_ns": calendar.epoch_ns(what.end)}
+
+
+def flow_parts(flow: Flow) -> tuple[float, float, float, float]:
     """Return seconds (alone, incidents, others, own change) of one phase; they sum to its duration.
 
     The interaction of incidents and others is divided evenly (Shapley). The change comes last: it is the loss in the
     given state of the facility.
     """
-    alone, incidents, others, both = (
-        flow.alone_seconds,
-        flow.with_incidents_seconds,
-        flow.with_others_seconds,
-        flow.usual_seconds,
-    )
+    alone, both = flow.alone_seconds, flow.usual_seconds
+    incidents, others = flow.with_incidents_seconds, flow.with_others_seconds
     by_incidents = 0.5 * ((incidents - alone) + (both - others))
     by_others = 0.5 * ((others - alone) + (both - incidents))
     return alone, by_incidents, by_others, flow.seconds - both
@@ -132,8 +124,7 @@ def flow_parts(flow: Any) -> tuple[float, float, float, float]:
 
 def run_parts(run: Run) -> tuple[float, float, float, float]:
     """Return seconds (alone, incidents, others, own change) of a run."""
-    parts = [flow_parts(phase.flow) for phase in run.phases]
-    alone, incidents, others, own = (sum(part[i] for part in parts) for i in range(4))
+    alone, incidents, others, own = (sum(flow_parts(phase.flow)[part] for phase in run.phases) for part in range(4))
     return alone, incidents, others, own
 
 
@@ -198,10 +189,8 @@ def generate(
     contents = make_contents(preset, worlds[0].programs, seed)
     made = []
     for place, world in enumerate(worlds):
-        data = out / "data" / (world.preset.fsname if place else "")
-        made.append(
-            _write_filesystem(world, data, preset.fsname, truth, contents if place == 0 else None, progress, watch)
-        )
+        data, stored = out / "data" / (world.preset.fsname if place else ""), None if place else contents
+        made.append(_write_filesystem(world, data, preset.fsname, truth, stored, progress, watch))
     truth.close()
     scans, calendar = {}, worlds[0].calendar
     for name, content, day in zip(("before.txt", "after.txt"), contents, (0, preset.days), strict=True):
@@ -226,7 +215,7 @@ def _write_filesystem(
 ) -> tuple[int, int, int]:
     """Write the files and the truth of one file system; return the numbers of jobs, runs and logs.
 
-    The benchmark runs on the first one, which has `contents`."""
+    The benchmark runs on the first one, which has `contents`; it counts if it ran to its end."""
     preset, seed, calendar, resources = world.preset, world.seed, world.calendar, world.resources
     stored = contents or make_contents(preset, world.programs, seed)
     add_day = watch(world, data, truth) if watch else None
@@ -264,48 +253,34 @@ def _write_filesystem(
         jobs += window.jobs
         progress(met.day + 1, preset.days, "days")
     write_accounts(data / "sacct.txt", preset, cluster, calendar, [*jobs, *world.open_jobs()])
-    _add_incidents(truth, world, felt)
-    if contents is not None:
-        _write_benchmark(data / "io500" / "result.txt", truth, world)
-    return len(jobs), runs, logs
-
-
-def _add_incidents(truth: TruthWriter, world: World, felt: Mapping[str, tuple[Floats, int]]) -> None:
-    """Add the incidents; the value is the mean stretch of the most affected component, from sum and number of steps."""
     for incident in world.incidents:
-        start, end = (world.calendar.epoch_ns(at) for at in (incident.start, incident.end))
         total, steps = felt[incident.id]
         truth.add(
             "incident",
             id=incident.id,
             name=incident.kind,
-            start_ns=start,
-            end_ns=end,
+            **_period(calendar, incident),
             component=incident.component,
             strength=incident.strength,
+            # The mean stretch of the most affected component.
             value=float(total.max() / steps) if steps else None,
         )
-
-
-def _write_benchmark(path: Path, truth: TruthWriter, world: World) -> None:
-    """Write the result and the truth of the benchmark, if it ran to its end."""
-    flows, calendar = world.benchmark, world.calendar
-    if len(flows) < len(BENCHMARK_PHASES) or flows[-1].end == 0:
-        return
-    speeds = write_result(path, flows, world.resources, calendar)
+    flows = world.benchmark
+    if contents is None or len(flows) < len(BENCHMARK_PHASES) or flows[-1].end == 0:
+        return len(jobs), runs, logs
+    speeds = write_result(data / "io500" / "result.txt", flows, resources, calendar)
     for (name, *_), flow in zip(BENCHMARK_PHASES, flows, strict=True):
-        start, end = (calendar.epoch_ns(at) for at in (flow.start, flow.end))
         truth.add(
             "benchmark",
             id=name,
             name=name,
-            start_ns=start,
-            end_ns=end,
+            **_period(calendar, flow),
             value=speeds[name],
             observed_seconds=flow.seconds,
             alone_seconds=flow.alone_seconds,
             details={"free_seconds": flow.pattern.seconds},
         )
+    return len(jobs), runs, logs
 
 
 def read_manifest(out: Path) -> Generated:

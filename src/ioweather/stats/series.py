@@ -172,7 +172,7 @@ def cycle_spread(name: str, sums: Floats, null: Floats, aside: int = 0, *, n: in
         return Estimate(name, known, "ratio", n=n, method="too few values for an interval")
     chance = chance_bound(squared(null), (1 + LEVEL) / 2)
     low = float(np.sqrt(max(0.0, value**2 - chance)))
-    return Estimate(name, value, "ratio", low, value, LEVEL, n, "sd / mean of the means; low end: minus chance")
+    return Estimate(name, value, "ratio", low, value, LEVEL, n, "sd / mean of the means; the low end excludes chance")
 
 
 Side: TypeAlias = Literal["high", "low"]

@@ -471,7 +471,7 @@ def _beyond_bulk(items: Sequence[FittedSample]) -> Estimate:
     reach = -float(ndtri((1 - LEVEL) / 2)) * math.hypot(*together)
     low, high = max(0.0, value - reach), min(1.0, value + reach)
     n = sum(item.sample.n for item in items)
-    method = f"mean over {len(items)} samples; beyond the 97.5% point of an Exponential with the 5% point and median"
+    method = f"mean over {len(items)} samples; beyond the 97.5% point of the fitted Exponential"
     return Estimate("beyond_bulk_ratio_mean", value, "ratio", low, high, LEVEL, n, method)
 
 

@@ -44,7 +44,7 @@ def test_a_load_of_hours_needs_no_fine_samples_and_one_of_minutes_does():
     slow, text = _sampling(0.985)
     fast, _ = _sampling(0.5)
     assert slow["sampling_interval"].value == 1200
-    assert text.startswith("Sample every 20 min: 60 s explains ")
+    assert text.startswith("Sample every 20 min: samples every 60 s explain ")
     assert fast["sampling_interval"].value < 1200
     gain = slow["explained_gain_ratio"]
     assert gain.low <= gain.value <= gain.high < 0.05

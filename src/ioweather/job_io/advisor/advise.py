@@ -162,6 +162,8 @@ def _read_rules() -> tuple[Rule, ...]:
 
 
 RULES: Final = _read_rules()
+# What to do about a pattern, by the name of its rule.
+ACTIONS: Final = {rule.name: rule.action for rule in RULES}
 
 # Advice that saves less than these seconds, or less than this share of the run, is not given.
 FLOOR_SECONDS: Final = 1.0
@@ -191,13 +193,13 @@ class Advised:
     @property
     def shown(self) -> tuple[Advice, ...]:
         """The costliest of each dimension: patterns of one dimension mostly have one cause."""
-        return select_first_of_dimensions(self.worth)[:MOST_SHOWN]
+        return one_per_dimension(self.worth)[:MOST_SHOWN]
 
     @property
     def others(self) -> tuple[Advice, ...]:
         """The costliest pattern of each dimension that is not shown."""
         named = {advice.dimension for advice in self.shown}
-        return select_first_of_dimensions(advice for advice in self.patterns if advice.dimension not in named)
+        return one_per_dimension(advice for advice in self.patterns if advice.dimension not in named)
 
     @property
     def together_seconds(self) -> float:
@@ -243,7 +245,7 @@ class Advised:
 _Advised = TypeVar("_Advised", Advice, AdviceItem)
 
 
-def select_first_of_dimensions(patterns: Iterable[_Advised]) -> tuple[_Advised, ...]:
+def one_per_dimension(patterns: Iterable[_Advised]) -> tuple[_Advised, ...]:
     """Return the first pattern of each dimension: patterns of one dimension mostly have one cause."""
     first: dict[str, _Advised] = {}
     for advice in patterns:

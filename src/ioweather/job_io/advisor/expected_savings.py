@@ -182,7 +182,8 @@ class Advice:
 @dataclass(frozen=True)
 class Rule:
     """A rule of rules.toml. `find` returns None if the pattern is not there; the rest is for screens and documentation:
-    `trigger` is the condition, `sources` the literature, `before` and `after` are lines of a program.
+    `action` says what to do, `trigger` is the condition, `sources` the literature, `before` and `after` are lines of a
+    program.
 
     `same_bytes` is False if the change moves fewer bytes, or moves them to other targets; `explains` are rules whose
     patterns this one explains, which are left out; `tried` is False if no earlier change tells the saving.
@@ -201,6 +202,7 @@ class Rule:
     same_bytes: bool = True
     explains: tuple[str, ...] = ()
     tried: bool = True
+    action: str = ""
 
     def advice(self, profile: Profile) -> Advice | None:
         """Return the pattern of this rule with its expected saving; None if it is not there or hardly matters."""

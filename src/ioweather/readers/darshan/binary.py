@@ -302,7 +302,7 @@ def read_version_3(data: bytes, wanted: Collection[str] | None, digest: str | No
             except SourceError:
                 if not longer:  # else a fork made these longer, too, by an unknown length
                     raise
-                unknown.append(f"{name} of a fork")
+                unknown.append(f"{name} (Darshan fork)")
                 continue
             check_ranks(modules[name], job.nprocs)
             continue

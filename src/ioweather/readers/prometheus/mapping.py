@@ -231,7 +231,7 @@ def _label_text(given: Any, name: str) -> tuple[_LabelText, list[str]]:
 
         return fill, [] if needed else [given]
     if not isinstance(given, Mapping) or "label" not in given or given.keys() - {"label", "match", "map", "other"}:
-        raise ValueError(f"`{name}` must be a text, or a table with a `label` (also match, map, other)")
+        raise ValueError(f"`{name}` must be text, or a table with a `label` (also match, map, other)")
     translated, other = given.get("map"), given.get("other")
     pattern = re.compile(given.get("match", "(.*)"), re.DOTALL if "match" not in given else 0)
 

@@ -201,7 +201,7 @@ def _worst_interval(name: str, every: Sequence[OperationSeries], statistic: str,
     if not worst:
         return plain(name, None, "factor", n=n, method=f"{method}: fewer than {_LEAST_INTERVALS} intervals")
     value, usual = max(worst), float(np.quantile(chance, (1 + LEVEL) / 2))
-    words = f"{method}; low end: divided by the same statistic of operations resampled from all other intervals"
+    words = f"{method}; low end divided by the same ratio of operations resampled from all other intervals"
     return Estimate(name, value, "factor", value / usual, value, LEVEL, n, words)
 
 

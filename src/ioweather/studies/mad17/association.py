@@ -501,7 +501,7 @@ def _sampling_interval(data: AssociationData, levels: list[Level]) -> Iterator[P
     y, *x = ranks
     found = spearman_interval(x[0], y) if len(x) > 1 else None
     if found is None or not found[1] > 0:
-        by = "explains no more than chance" if found else "is known for too few runs"
+        by = "explains their I/O time no better than chance" if found else "is known for too few runs"
         text = f"These {n} runs do not show how often to sample: the load of other jobs during their I/O {by}."
         yield Finding(text, "undecided", name="sampling_interval")
         return
@@ -521,8 +521,8 @@ def _sampling_interval(data: AssociationData, levels: list[Level]) -> Iterator[P
         more, method = "" if best else f" than {seconds[1]}", "finest minus recommended (or next longer) interval"
         yield Estimate("explained_gain_ratio", value, "ratio", low, high, LEVEL, n, method)
         amount = f"{format_ratio(value)} ({format_ratio(low)} to {format_ratio(high)}) more"
-        text += f": {seconds[0]} explains {amount} of the variance of I/O time{more}"
-    longer = f" The next longer interval may lose {WORTH_IT:.0%} or more." if best < len(changes) else ""
+        text += f": samples every {seconds[0]} explain {amount} of the variance of I/O time{more}"
+    longer = f" The next longer interval may lose {WORTH_IT:.0%} or more of it." if best < len(changes) else ""
     yield Finding(f"{text}.{longer}", name="sampling_interval")
 
 
@@ -616,7 +616,7 @@ def _time_line(data: AssociationData, row: int) -> Iterator[Piece]:
         letter, own, value = verb[0].upper(), of(f"own_{verb}_bytes"), of(f"psid_{verb}_bytes")
         yield plain(f"Psi_{letter}", of(f"psi_{verb}_bytes"), "bytes", method="Eq. 2")
         low, high = (of(f"others_io_{side}_{verb}_bytes") + own for side in ("low", "high"))
-        name, method = f"PsiD_{letter}", "Eq. 4, ends of the first and last step"
+        name, method = f"PsiD_{letter}", "Eq. 4; low and high: without and with the first and last step"
         if np.isfinite(value):
             yield Estimate(name, value, "bytes", low, high, 1.0, method=method)
         else:

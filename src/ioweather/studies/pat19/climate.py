@@ -195,7 +195,7 @@ def target_correlations(climate: Climate) -> Iterator[Piece]:
         low = high[way].low
         enough = next((climate.span(w) for w in WINDOWS[1:] if wide[way, w] > HIGH_CORRELATION), None)
         if low is not None and low > 0.5:
-            text = f"To predict {way}s on one target, the last {climate.span(1)} on this target is enough."
+            text = f"To predict {way}s on one target, data from its last {climate.span(1)} is enough."
             climate.advice.append(Finding(text, name="target_history"))
         else:
             text = f"{way.capitalize()}s on one target cannot be predicted from its past in these windows."
@@ -303,7 +303,7 @@ def high_phase_counts(climate: Climate) -> Iterator[Piece]:
     columns = columns_of(
         "degree: degree of parallelism [text]; read: clusters, reads [count]; write: clusters, writes [count]; "
         "difference: difference (W-R)/R [ratio]; low: 90% from [ratio]; high: 90% to [ratio]; "
-        "chance: by chance, per measured cluster of all steps [ratio]"
+        "chance: share by chance, in all steps [ratio]"
     )
     for here in (False, True) if left_out else (False,):
         rows: list[tuple[Cell, ...]] = []
@@ -675,7 +675,7 @@ STUDY = Study(
     params=(
         *choices.TRAFFIC_PARAMS,
         Param("metadata_kind", "mds or mdt; default: mds, if present", choose=choices.metadata_kind),
-        Param("burst_buffer", "burst buffer, a file system; default: found by name", choose=choices.burst_buffer),
+        Param("burst_buffer", "file system of the burst buffer; default: found by name", choose=choices.burst_buffer),
         Param("burst_buffer_kind", "component kind of the burst buffer", choose=choices.burst_buffer_kind),
     ),
     spreads=True,

@@ -70,7 +70,8 @@ _TIME_FORMAT: Final = {
     "year": "%Y",
 }
 _NAME_LIMIT_PX: Final = 220
-_NUMBER_PX: Final = {"bytes_per_s": 66, "bytes": 54}  # room for the labels of a vertical axis
+# Room for the labels of a vertical axis; load and slowdown are below each other and begin at the same place.
+_NUMBER_PX: Final = {"bytes_per_s": 66, "bytes": 54, "factor": 66}
 
 
 @dataclass(frozen=True)
@@ -400,7 +401,9 @@ def mark_references(
                 )
             mark |= {"type": "rule", "color": REFERENCE, "strokeWidth": 1.3, "strokeDash": [5, 3]}
             above.append(_make_layer(mark, place))
-        if reference.label:
+        if reference.label and not is_x and reference.end is not None:
+            notes.append(f"shaded: {reference.label}")
+        elif reference.label:
             labels["x" if is_x else "y"].append((sum(span) / 2, reference.label, ink))
     ends: list[float] = []  # of the rows of labels above the plot
     placed: set[str] = set()

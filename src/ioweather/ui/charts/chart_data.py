@@ -222,7 +222,7 @@ def bin_cells(column: Indices, row: Indices, value: Floats, limit: int) -> tuple
 
 
 # Series that have the same colour in every picture, by the first of their names.
-_COMPARED: Final = 7  # the palette's grey: what something is compared with
+_PEERS: Final = {"highest": 7, "median": 15}  # the palette's greys: what something is compared with
 _FIXED: Final[Mapping[str, int]] = {
     name: place
     for place, names in enumerate(
@@ -232,13 +232,14 @@ _FIXED: Final[Mapping[str, int]] = {
             "create, gamma",
             "delete, lognormal",
             "file_read, weibull, this run",
-            "stat, exponential",
+            "stat, exponential, during the problem",
             "",
             "similar runs",
         ]
     )
     for name in names.split(", ")
 }
+_ROUND: Final = ("this run", "during the problem")
 _SHAPES: Final = names_of("circle square triangle-up diamond cross triangle-down triangle-right circle")
 
 
@@ -258,10 +259,10 @@ class Series:
     @property
     def order(self) -> list[int]:
         """The place in the palette of each series: fixed by its name, else the next free one.
-        A median of peers is grey; then the series without a fixed place have the colour of `subject`."""
-        peers = {n for n in self.names if n.startswith("median of ")}
+        Peers are grey, their median pale; then the series without a fixed place have the colour of `subject`."""
+        peers = {n: _PEERS[n.split(" of ")[0]] for n in self.names if n.startswith(tuple(f"{k} of " for k in _PEERS))}
         other = self.subject if peers else None
-        fixed = {n: _COMPARED if n in peers else _FIXED.get(n.casefold().partition(",")[0], other) for n in self.names}
+        fixed = {n: peers[n] if n in peers else _FIXED.get(n.casefold().partition(",")[0], other) for n in self.names}
         taken = {place for place in fixed.values() if place is not None}
         free = (index for index in range(len(SERIES) + len(taken)) if index not in taken)
         chosen = [fixed[n] for n in self.names[: len(SERIES)]]
@@ -295,7 +296,8 @@ class Series:
         """The channel that gives each series its own symbol."""
         if self.bundled or len(self.names) < 2:
             return {}
-        scale = {"domain": list(self.names), "range": [_SHAPES[i % len(_SHAPES)] for i in self.order]}
+        shapes = ["circle" if n in _ROUND else _SHAPES[i % HUES] for n, i in zip(self.names, self.order, strict=False)]
+        scale = {"domain": list(self.names), "range": shapes}
         return {"shape": {"field": "s", "type": "nominal", "scale": scale, "legend": legend}}
 
 

@@ -34,7 +34,7 @@ from ioweather.ui.charts.panels import (
     View,
     choose_standard_size,
 )
-from ioweather.ui.charts.theme import INK, LABEL_SIZE, NEUTRAL, Spec, text_px
+from ioweather.ui.charts.theme import INK, LABEL_SIZE, NEUTRAL, SERIES, Spec, text_px
 
 # Rows have short fields, because pages carry thousands: x, y; l, h: low and high; s: series; n, m: names; a, b: left
 # and right; c, d: bottom and top; o: base of a bar; v: value; z: size; t: text; k: class or ink.
@@ -544,6 +544,7 @@ MATRIX = PanelKind(
 )
 
 
+_SUBJECT: Final = "this run"
 _MOST_LABELS = 20
 _MOST_POINTS = 3000  # a printed point takes 130 bytes
 
@@ -596,9 +597,20 @@ def _draw_scatter(view: View) -> Drawing:
         mark["size"] = 10 if crowded else 34
     tips, transforms = view.tooltip(fields)
     layers: list[Spec] = [{"transform": transforms, "mark": mark, "encoding": encoding | {"tooltip": tips}}]
+    layers += [layer for row in rows if row.get("s") == _SUBJECT for layer in _draw_subject(view, row)]
     if "label" in chart.encoding and len(kept) <= _MOST_LABELS:
         layers += _draw_names_beside_points(view, kept, across * view.width, (1 - up) * view.height)
     return Drawing(layers, rows, notes)
+
+
+def _draw_subject(view: View, row: Spec) -> list[Spec]:
+    """Layers with the point that a chart is about: larger, and with its name and value."""
+    where: Spec = {"data": {"values": [row]}, "encoding": {"x": view.x("x"), "y": view.y("y")}}
+    is_late = float(view.axes.x.fractions(np.array([row["x"]]))[0]) > 0.75
+    text = f"{_SUBJECT}: {format_value(row['y'], chart_data.column(view.chart, 'y').unit)}"
+    name = {"type": "text", "text": text, "align": "right" if is_late else "left", "dx": -9 if is_late else 9}
+    point = {"type": "point", "filled": True, "size": 110, "opacity": 1, "shape": "circle", "color": SERIES[4]}
+    return [where | {"mark": mark} for mark in (point, name | {"fontWeight": "bold", "color": SERIES[4]})]
 
 
 def _draw_names_beside_points(view: View, kept: Indices, x: Floats, y: Floats) -> list[Spec]:

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from ioweather.core.papers import PAPERS
+from ioweather.core.papers import PAPERS, exhibit_entry
 from ioweather.core.papers.claim_tests import comparison_table
 from ioweather.core.results import (
     Answer,
@@ -68,6 +68,7 @@ RowAddress: TypeAlias = Callable[[Sequence[Any]], str]  # of a row of a table; e
 _NO_LINKS: Final[Mapping[str, RowAddress]] = {}
 _WIDTH_PX: Final[Mapping[Screen, int]] = {"wide": 760, "narrow": 330}
 _MOST_ROWS = 400
+_THUMBNAIL_PX = 100
 _MOST_CHART_ROWS = 60
 _MOST_ESTIMATES = 16
 _MARK = {
@@ -200,9 +201,11 @@ def block_html(block: Block, level: int, drawn: Drawn, name: str) -> Markup:
             return Markup("") if drawn.live else _markup(_RESULTS.next(block))
 
 
-def exhibit_section(exhibit: Exhibit, level: int = 2, drawn: Drawn = _STILL, *, later: bool = False) -> Markup:
+def exhibit_section(
+    exhibit: Exhibit, level: int = 2, drawn: Drawn = _STILL, *, later: bool = False, actions: str = ""
+) -> Markup:
     """One exhibit as a part of a page; its headings begin at `level`, its id is the anchor, and `later` separates
-    it from the section above."""
+    it from the section above. With `actions`, such as downloads, it is the whole page: its heading is the finding."""
     of_paper = exhibit.id.partition(".")[0] in PAPERS  # of others the id says nothing to a reader
     figures = []
     for number, chart in enumerate(exhibit.charts, 1):
@@ -214,6 +217,10 @@ def exhibit_section(exhibit: Exhibit, level: int = 2, drawn: Drawn = _STILL, *, 
     compared = table_html(replace(published, title="")) if published else ""
     origin = provenance_html(exhibit.provenance) if level == 2 and exhibit.provenance != Provenance() else ""
     estimates = _tabulate_estimates(exhibit.estimates, level + 1)
+    if actions:
+        paper, entry = PAPERS[exhibit.id.partition(".")[0]], exhibit_entry(exhibit.id)
+        parts = (figures, estimates, tables, published, compared, provenance_html(exhibit.provenance))
+        return _markup(_RESULTS.exhibit_page(exhibit, paper, entry, Markup(actions), *parts))
     return _markup(_RESULTS.exhibit(exhibit, level, later, of_paper, figures, estimates, tables, compared, origin))
 
 
@@ -235,6 +242,8 @@ def _markup(text: str) -> Markup:
 def figure_html(chart: Chart, name: str, level: int = 2, drawn: Drawn = _STILL, *, with_rows: bool = True) -> Markup:
     """A chart; its title is a heading of the page, not a text in the picture."""
     drawing = spec(replace(chart, title=""), width=drawn.width or _WIDTH_PX[drawn.screen], height=drawn.height)
+    if drawn.height is not None and drawn.height < _THUMBNAIL_PX:
+        drawing.pop("title", None)  # a thumbnail has no notes
     text = describe(chart)
     picture = _draw_inline_svg(drawing, f"{name}-{drawn.screen}", text)
     kind = "scroll" if drawn.screen == "wide" else "fitted"

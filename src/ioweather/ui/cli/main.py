@@ -97,7 +97,7 @@ _REMOVED: Final = {
     ("", "--log-json"): "Use --log-file, or the journal: journalctl -o json.",
     ("", "--slurm"): "Start workers with dask-jobqueue and use --dask ADDRESS (docs/how-to/cluster.md).",
     ("job", "--file"): "Python and SQL select files: ioweather sql \"FROM files WHERE path LIKE '%.h5'\"",
-    ("relieve", "--by"): "It lists files by load. For a full OST: lfs find DIRECTORY --ost N | lfs_migrate -y",
+    ("relieve", "--by"): "`relieve` lists files by load. For a full OST: lfs find DIRECTORY --ost N | lfs_migrate -y",
     ("lake backup", "--verify"): "Run: ioweather lake check --lake DEST",
     ("agent run", "--annotate"): "Write events with `ioweather ingest --as events --select map.sql FILE`.",
     ("agent run", "slurm"): "`ioweather ingest --watch` reads Slurm's accounting.",

@@ -86,7 +86,7 @@ def working(engine: Mapping[str, Any], *, clusters_only: bool = False) -> Iterat
 def output_options(function: F) -> F:
     """--json and --csv: one of them, or the terminal's own form; handed on as `form`."""
     as_json = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
-    as_csv = click.option("--csv", "as_csv", is_flag=True, help="Print as CSV with unchanged cells.")
+    as_csv = click.option("--csv", "as_csv", is_flag=True, help="Print as CSV with unformatted values.")
     return _together([as_json, as_csv], _with_form)(function)
 
 

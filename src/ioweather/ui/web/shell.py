@@ -253,12 +253,14 @@ def answers_part(answers: Sequence[Answer], view: View) -> Markup:
 def closing_part(answer: Answer) -> Markup:
     """Coverage, caveats and origin of an answer, folded."""
     closing = answer_section(replace(answer, facts=(), exhibits=(), findings=(), blocks=()), 2, headed=False)
-    return fold("Coverage, caveats and sources", closing + provenance_html(answer.provenance))
+    covered = answer.coverage[0].sentence if answer.coverage else ""
+    return fold("Coverage, caveats and sources", closing + provenance_html(answer.provenance), covered)
 
 
-def fold(summary: str, inner: str) -> Markup:
-    """Something that opens on a click; nothing where there is nothing."""
-    return Markup("<details><summary>{}</summary>{}</details>").format(summary, inner) if inner else Markup("")
+def fold(summary: str, inner: str, result: str = "") -> Markup:
+    """Something that opens on a click, with its `result` on the line that shows; nothing where there is nothing."""
+    words = Markup('{} <span class="quiet">{}</span>').format(summary, result) if result else summary
+    return Markup("<details><summary>{}</summary>{}</details>").format(words, inner) if inner else Markup("")
 
 
 def figure(chart: Chart, name: str, drawn: Drawn, level: int = 3) -> Markup:
@@ -269,6 +271,12 @@ def figure(chart: Chart, name: str, drawn: Drawn, level: int = 3) -> Markup:
 def time_lines(answer: Answer) -> list[Chart]:
     """The charts of an answer that are over time, each with a title."""
     return [replace(c, title=c.title or e.title) for e in answer.exhibits for c in e.charts if c.kind == "timeline"]
+
+
+def stacked(charts: Sequence[Chart]) -> list[Chart]:
+    """Time lines below each other: the first names the shaded times, the others only shade them."""
+    bare = [replace(c, references=tuple(replace(r, label="") if r.end else r for r in c.references)) for c in charts]
+    return [*charts[:1], *bare[1:]]
 
 
 def items_part(place: Place, found: Items) -> Markup:

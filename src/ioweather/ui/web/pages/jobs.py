@@ -16,10 +16,10 @@ from markupsafe import Markup
 from ioweather.core.contracts import ALL_TIME
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.results import Answer, Chart, FactGroup, Finding, Items, Reference, ResultTable
-from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.diagnosis.list_jobs import RunsOutcome
+from ioweather.core.units import DAY_NS, MINUTE_NS, format_bytes
+from ioweather.diagnosis.list_jobs import VERDICT_WORDS, RunsOutcome
 from ioweather.facts.accounting import quotas_of_user
-from ioweather.job_io.outcomes import JobOutcome, WhyOutcome
+from ioweather.job_io.outcomes import JobOutcome, Unhealthy, WhyOutcome
 from ioweather.ui.charts.page import block_html
 from ioweather.ui.web import shell
 from ioweather.ui.web.queries import answers_for_log, few_at_once, job_answers, received
@@ -29,6 +29,7 @@ from ioweather.ui.web.visible import OwnView, PublicView, View, period_for
 router = APIRouter(include_in_schema=False, default_response_class=Html)
 _TEMPLATE: Final = "job_parts.html"
 _PICTURE_PX: Final = 200
+_MOST_SLOWED: Final = 5
 # Rows until more are wanted: of the page Jobs, and of the page of a file system.
 _MOST_RUNS: Final = {"wide": 50, "narrow": 15}
 _FEW_RUNS: Final = {"wide": 10, "narrow": 3}
@@ -121,35 +122,77 @@ def _job_part(view: View, reason: Answer | None, facts: Answer, below: str) -> s
             _TEMPLATE, head=head, facts=[*shell.where_to(place, None, facts)], figures=[("The job", drawn)]
         )
     result = reason.result
-    which = next((finding.text for finding in reason.findings if finding.name == "as_of"), "")
+    assert isinstance(result, WhyOutcome)
     # What to do first, then where the time went, and what the figures depend on.
-    steps, groups, notes = (
+    steps, notes = (
         [block_html(block, 2, view.drawn(), "side") for block in reason.blocks if isinstance(block, kind)]
-        for kind in (Items, FactGroup, Finding)
+        for kind in (Items, Finding)
     )
-    groups = groups[any(isinstance(block, FactGroup) and block.name == "runs" for block in reason.blocks) :]
-    tables = []
-    if isinstance(result, WhyOutcome) and result.culprits:
+    tables = [*_also_slowed(view, reason, facts)]
+    if result.culprits:
         rows = [
             (str(c.job_id or ""), c.user or "", c.project or "", f"{c.probability or 0:.0%}", c.seconds)
             for c in result.culprits
         ]
         columns = "job; user; project; sure; cost this run [seconds]"
         tables.append(Listed.of("Jobs that loaded the storage during the run", columns, rows, place))
-    elsewhere = ("as_of", "unhealthy_components")  # above, and in a table of their own
-    findings = tuple(finding for finding in reason.findings if finding.name not in elsewhere)
+    findings = tuple(f for f in reason.findings if f.name != "unhealthy_components")  # they have a table of their own
     evidence = replace(reason, findings=findings, exhibits=(), blocks=())
     bars = shell.answer_part(evidence, view.drawn(), headed=False, folded=False) + shell.closing_part(reason)
     return shell.part(
         _TEMPLATE,
-        head=Markup('<h1>{}</h1><p class="quiet">{}</p>').format(reason.headline, which),
-        facts=[*shell.where_to(place, result.filesystem if isinstance(result, WhyOutcome) else None, facts)],
+        head=Markup("<h1>{}</h1>").format(reason.headline),
+        verdict=_badge(result),
+        facts=[*shell.where_to(place, result.filesystem, facts)],
         figures=[*_pictures(view, reason, facts)],
-        side=[*steps, *groups, *([Markup("").join(notes)] if notes else [])],
+        side=[*steps, *_time_split(view, reason), *([Markup("").join(notes)] if notes else [])],
         tables=tables,
-        folded=[("Bars, coverage and caveats of the verdict", bars)],
+        folded=[("How sure, and what would change the verdict", _odds(result), bars)],
         below=below,
     )
+
+
+def _badge(result: WhyOutcome) -> tuple[str, str]:
+    """The verdict in a word or two, and the kind of its badge."""
+    kind = {"system": "bad", "both": "bad", "you": "info", "normal": "ok"}.get(result.kind, "")
+    return VERDICT_WORDS.get(result.kind, result.kind).capitalize(), kind
+
+
+def _odds(result: WhyOutcome) -> str:
+    """What the verdict is, and what else it may be."""
+    every = sorted(result.probabilities.items(), key=lambda each: -each[1])
+    return ", ".join(f"{VERDICT_WORDS.get(kind, kind)} {p:.0%}" for kind, p in every if p >= 0.01)
+
+
+def _time_split(view: View, reason: Answer) -> list[Markup]:
+    """The I/O time as one bar: as usual, and the parts of the time beyond it with their reasons."""
+    groups = {block.name: block for block in reason.blocks if isinstance(block, FactGroup)}
+    if not {"runs", "extra"} <= groups.keys():
+        return [block_html(group, 2, view.drawn(), "side") for name, group in groups.items() if name != "runs"]
+    return [shell.part("split.html", runs=groups["runs"].facts, extra=groups["extra"].facts)]
+
+
+def _also_slowed(view: View, reason: Answer, facts: Answer) -> Iterator[Listed]:
+    """Other runs that were slower than similar ones while the component was unhealthy."""
+    sick = _sick_component(reason.result)
+    if sick is None or not isinstance(facts.result, JobOutcome):
+        return
+    period = sick.start_ns, sick.end_ns or facts.result.end_ns
+    asked = {"order": "extra", "most": _MOST_SLOWED + 1, **({"filesystem": sick.filesystem} if sick.filesystem else {})}
+    found = view.ask("runs", asked, period).result
+    assert isinstance(found, RunsOutcome)
+    rows = [
+        (str(r.job_id), r.program, r.user, r.extra_seconds)
+        for r in found.runs
+        if r.job_id != facts.result.job_id and r.extra_seconds
+    ]
+    title = f"Also slow while {sick.component} was unhealthy"
+    if rows:
+        yield Listed.of(title, "job; program; user; extra [seconds]", rows[:_MOST_SLOWED], Place(view))
+
+
+def _sick_component(result: WhyOutcome) -> Unhealthy | None:
+    return next((each for each in result.unhealthy if each.component and result.kind in ("system", "both")), None)
 
 
 def _evidence(view: View, reason: Answer | None, facts: Answer) -> Markup:
@@ -169,10 +212,17 @@ def _evidence(view: View, reason: Answer | None, facts: Answer) -> Markup:
     largest = [exhibit for exhibit in facts.exhibits if exhibit.id == "job.files"]
     files = [shell.tables_part(*map(Listed, each.tables), notes=each.caveats) for each in largest]
     drawn = view.drawn(less=shell.PANEL_PX)
+    ranked = next((fact.note for group in reason.facts for fact in group.facts if fact.name == "this_run"), "")
+    result = facts.result
+    assert isinstance(result, JobOutcome)
+    moved = [(result.read_bytes, "read"), (result.write_bytes, "written")]
+    did = ", ".join([*(f"{format_bytes(n)} {verb}" for n, verb in moved if n), f"{result.files:,} files"])
     return Markup("").join(
         [
-            shell.fold("This run among similar runs", shell.answer_part(verdict, drawn, headed=False, folded=False)),
-            shell.fold("What the run did", shell.answer_part(rest, drawn, second=True)),
+            shell.fold(
+                "This run among similar runs", shell.answer_part(verdict, drawn, headed=False, folded=False), ranked
+            ),
+            shell.fold("What the run did", shell.answer_part(rest, drawn, second=True), did),
             *(shell.fold("Largest files", each) for each in files),
         ]
     )
@@ -186,7 +236,7 @@ def _pictures(view: View, reason: Answer, facts: Answer) -> Iterator[tuple[str, 
         return
     drawn = view.drawn(_PICTURE_PX, shell.MAIN_SHARE, shell.PANEL_PX)
     run = Reference("x", result.start_ns, "this run", result.end_ns, "this")
-    sick = next((each for each in verdict.unhealthy if each.component and verdict.kind in ("system", "both")), None)
+    sick = _sick_component(verdict)
     length = max(result.end_ns - result.start_ns, 15 * MINUTE_NS)
     start, end = result.start_ns, result.end_ns
     if sick is not None:
@@ -200,7 +250,7 @@ def _pictures(view: View, reason: Answer, facts: Answer) -> Iterator[tuple[str, 
         except DataUnavailable:
             charts = []
     if charts:
-        words = "The cause: {} compared with its peers" if sick else "Load of {} during the run"
+        words = "The cause: {} against its peers" if sick else "Load of {} during the run"
         address = Place(view).to("components" if sick else "filesystems", where)
         title = Markup(words).format(Markup('<a href="{}">{}</a>').format(address, where))
         # Of reads and writes of a component the one that the job did more of.
@@ -210,7 +260,12 @@ def _pictures(view: View, reason: Answer, facts: Answer) -> Iterator[tuple[str, 
         yield title, shell.figure(marked, "cause", drawn)
     effect = next((c for e in reason.exhibits if e.id == "why.similar_runs" for c in e.charts), None)
     if effect is not None:
-        yield f"The effect: this run among {verdict.n} similar runs", shell.figure(effect, "effect", drawn)
+        named = {fact.name: fact.note for group in reason.facts if group.name == "comparison" for fact in group.facts}
+        said = ". ".join(
+            text[:1].upper() + text[1:] for name in ("similar_runs", "this_run") if (text := named.get(name))
+        )
+        lead = Markup('<p class="quiet">{}.</p>').format(said) if said else ""
+        yield f"The effect: this run among {verdict.n} similar runs", lead + shell.figure(effect, "effect", drawn)
 
 
 def _entity(view: View, kind: str, name: str, *more: tuple[str, str, str]) -> Html:

@@ -20,6 +20,7 @@ from ioweather.diagnosis.file_systems import StorageOutcome, past_moment
 from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.facts.latest_rates import latest_rates
 from ioweather.facts.run_targets import target_number
+from ioweather.job_io.advisor.advise import ACTIONS
 from ioweather.job_io.outcomes import WhoOutcome
 from ioweather.planning.forecast_model import ForecastOutcome
 from ioweather.ui.charts.page import block_html
@@ -128,7 +129,7 @@ def filesystems(view: PublicView) -> str:
         answer = whole if len(states) == 1 else view.ask("storage", {"where": state.filesystem}, period)
         few = 1 if view.screen == "wide" else 0
         most = (2 if len(states) < 3 else few) if number < _MOST_CARDS else 0
-        lines = shell.time_lines(answer)[:most]
+        lines = shell.stacked(shell.time_lines(answer)[:most])
         cards.append((state, [shell.figure(c, f"fs{number}-{i}", drawn) for i, c in enumerate(lines)]))
     at = _moment_of(view, whole.result)
     return shell.part("filesystems.html", states=cards, at=at, place=Place(view, "/"))
@@ -180,7 +181,7 @@ def fixes(view: OwnView) -> str:
     items = []
     for p in result.programs[:_MOST_PROBLEMS]:
         saves = f"saves {format_seconds(p.seconds)} in {'one run' if p.runs == 1 else f'{p.runs:,} runs'}"
-        items.append(Item(p.program, saves, note=p.headline, page=f"programs/{p.program}"))
+        items.append(Item(p.program, saves, note=ACTIONS.get(p.name) or p.headline, page=f"programs/{p.program}"))
     found = Items("", tuple(items))
     return shell.items_part(Place(view), found) if items else _NOTHING.format("Nothing to change.")
 
@@ -341,7 +342,7 @@ def _storage(view: View, where: str | None, *, is_home: bool = False) -> str:
         side.append(block_html(state, 3, view.drawn(), "state"))
     side += [block_html(finding, 3, view.drawn(), "full") for finding in answer.findings]
     drawn = view.drawn(CHART_PX, MAIN_SHARE if side else 1.0, PANEL_PX)
-    lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
+    lines = enumerate(shell.stacked(shell.time_lines(answer)[:_MOST_LINES]))
     charts = [shell.figure(chart, f"line{number}", drawn, 2) for number, chart in lines]
     return shell.part(
         "place_parts.html",

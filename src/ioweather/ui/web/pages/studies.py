@@ -69,7 +69,7 @@ def exhibit_page(view: PublicView, request: Request, exhibit_id: str) -> Html:
         fields.append((p.name, p.help, default))
     shown: dict[str, Any] = {
         "entry": entry,
-        "paper": PAPERS[entry.paper],
+        "crumbs": [("Climate", Place(view).link("/climate")), (exhibit_id, "")],
         "query": query,
         "address": address,
         "fields": fields,
@@ -84,7 +84,6 @@ def exhibit(
 ) -> str:
     """One exhibit with links to its other forms; with `heading`, on a page of its own."""
     made = view.exhibit(exhibit_id, params, period_of(between, view.lake.facility))
-    section = exhibit_section(made, 1 if heading == "1" else 2, view.drawn(less=shell.PANEL_PX))
     place = Place(view)
 
     def address(**more: str) -> str:
@@ -94,7 +93,10 @@ def exhibit(
     if made.charts:
         links = [(form.upper(), address(format=form), form) for form in ("svg", "png")] + links
     here = place.link(f"/exhibits/{made.id}", **params)
-    return section + shell.part("downloads.html", id=made.id, links=links, here=here)
+    downloads = shell.part("downloads.html", id=made.id, links=links, here=here)
+    if heading == "1":
+        return exhibit_section(made, 1, view.drawn(share=shell.MAIN_SHARE, less=shell.PANEL_PX), actions=downloads)
+    return exhibit_section(made, 2, view.drawn(less=shell.PANEL_PX)) + downloads
 
 
 @router.get("/claims")
@@ -174,6 +176,7 @@ def card(view: OwnView, exhibit_id: str, between: Between) -> str:
     return shell.part(
         "card.html",
         figure=pictures[0] if pictures else "",
+        table=next((table for table in made.tables if table.rows), None),
         title=made.title,
         finding=said.partition(" (")[0].rstrip("."),
         paper=f"{entry.authors[0].split()[-1]} {entry.year} · {made.id.partition('.')[2]}",
