@@ -123,7 +123,7 @@ def _extra_parts(answer: Answer, result: WhyOutcome, extra: float) -> Iterator[F
             yield Fact(name, label, "unknown cost", note=note)
         elif name != "unexplained" or not is_small:
             low, _, high = between[name].partition(" to ")
-            said = "; ".join(filter(None, (note, f"range {between[name]}" if low != high else "")))
+            said = "; ".join(filter(None, (note.rstrip("."), f"range {between[name]}" if low != high else "")))
             yield Fact(name, label, value, "seconds", note=said)
 
 
@@ -159,7 +159,7 @@ def _advice_steps(answer: Answer, worth: Sequence[AdviceItem], first: tuple[Item
     shown, title = one_per_dimension(worth)[:_MOST_ADVICE], "What to do"
     items = [*first]
     for each in shown:
-        where = f" in {each.file}" if each.file and each.file not in each.headline else ""
+        where = f" ({each.file})" if each.file and each.file not in each.headline else ""
         evidence, _, _ = each.evidence.partition(";")
         of_site = f". Your site: {each.note}" if each.note else ""
         do = ACTIONS.get(each.name) or each.headline

@@ -196,19 +196,25 @@ def forecast_answer(
     series = with_local_clock(seen, zone, windows[-1] * window_ns)
     judged = [judge_forecasts(each, seen) for each in rolling_forecasts(series, windows)]
     forecasts, skills = [each for each, _ in judged], tuple(skill for _, skill in judged)
-    hourly = hourly_means(series.values, series.day[: series.count], series.slot[: series.count])
+    count = len(series.values)
+    hourly = hourly_means(series.values, series.day[:count], series.slot[:count])
     start = best_start(hourly, seen, (zone, zone_name), duration_ns)
     main = next((each for each in forecasts if each.horizon_ns == (horizon_ns or HEADLINE_NS)), forecasts[-1])
     expected = f"{seen.range_of(main)} expected in {main.minutes} minutes ({LEVEL:.0%}): {BY[main.by]}"
     if main.low is None:
         expected = f"in {main.minutes} minutes {BY[main.by]}; too little history for an interval"
+    persistent = [each.minutes for each in forecasts if each.by == CANDIDATES[PERSISTENCE]]
+    record = "In the past, 'as usual' had smaller errors at every horizon."
+    if persistent:
+        record = f"In the past, 'as now' had smaller errors than 'as usual' up to {max(persistent)} minutes ahead."
+    findings = (Finding(record, name="record"),) if any(each.n for each in forecasts) else ()
     days = len(seen.values) * window_ns / DAY_NS
     return replace(
         answer,
         headline=f"{seen.title}: {format_value(now, seen.unit)} now, {expected}.",
-        facts=(*_facts(seen, forecasts, zone), *start.facts),
+        facts=(_expected_values(seen, forecasts, zone), *start.facts),
         exhibits=(replace(forecast_exhibit(seen, forecasts), estimates=skills),),
-        findings=(*_findings(forecasts), start.finding),
+        findings=(*findings, start.finding),
         caveats=(
             *seen.notes,
             f"The forecast uses {days:.1f} days of history. Hours of the week are in {zone_name}.",
@@ -261,26 +267,15 @@ def _skill_of_sums(sums: Floats) -> Any:
     return np.where(usual > 0, 1 - own / usual, np.where(own > 0, np.nan, 0.0))
 
 
-def _facts(history: History, forecasts: Sequence[Horizon], zone: dt.tzinfo) -> Iterator[FactGroup]:
-    """Yield the expected values."""
+def _expected_values(history: History, forecasts: Sequence[Horizon], zone: dt.tzinfo) -> FactGroup:
+    """Return the present value and the expected ones."""
     width, until = format_seconds(history.window_ns / 1e9), format_time_ns(history.end_ns, zone)
     now = Fact("now", "now", float(history.values[-1]), history.unit, note=f"{width} until {until[:16]}{until[19:]}")
     values = [now]
     for at in forecasts:
-        name, label = f"in_{at.minutes}_min", f"in {at.minutes} min"
         expected = f"{history.range_of(at) or 'no interval yet'}, {BY[at.by]}"
-        values.append(Fact(name, label, at.value, history.unit, note=expected))
-    yield FactGroup("expected", f"{history.title}, in windows of {width}", tuple(values))
-
-
-def _findings(forecasts: Sequence[Horizon]) -> Iterator[Finding]:
-    """Yield up to which horizon the present value forecasts better."""
-    persistent = [at.minutes for at in forecasts if at.by == CANDIDATES[PERSISTENCE]]
-    text = "In the past, 'as usual' had smaller errors at every horizon."
-    if persistent:
-        text = f"In the past, 'as now' had smaller errors than 'as usual' up to {max(persistent)} minutes ahead."
-    if any(at.n for at in forecasts):
-        yield Finding(text, name="record")
+        values.append(Fact(f"in_{at.minutes}_min", f"in {at.minutes} min", at.value, history.unit, note=expected))
+    return FactGroup("expected", f"{history.title}, in windows of {width}", tuple(values))
 
 
 def forecast_exhibit(history: History, forecasts: Sequence[Horizon]) -> Exhibit:
@@ -382,15 +377,12 @@ def past_gains(hourly: HourlyMeans, hours: int) -> Floats:
 
     NaN if too little of the day is known; 0 if the days before show no difference between hours.
     """
-    means, days = hourly.means, len(hourly.means)
-    padded = np.concatenate([means.ravel(), np.full(hours, np.nan)])
-    seen = np.isfinite(padded)
-    total = np.concatenate([[0.0], np.cumsum(np.where(seen, padded, 0.0))])
-    count = np.concatenate([[0], np.cumsum(seen)])
-    first = np.arange(days * HOURS)
-    n = count[first + hours] - count[first]
+    days = len(hourly.means)
+    padded = np.concatenate([hourly.means.ravel(), np.full(hours - 1, np.nan)])
+    runs = np.lib.stride_tricks.sliding_window_view(padded, hours).reshape(days, HOURS, hours)
+    n = np.isfinite(runs).sum(axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        actual = np.where(n >= _SEEN * hours, (total[first + hours] - total[first]) / n, np.nan).reshape(days, HOURS)
+        actual = np.where(n >= _SEEN * hours, np.nansum(runs, axis=-1) / n, np.nan)
     climate = climate_tables(hourly)
     gains = np.full(days, np.nan)
     for day in range(1, days):
@@ -404,10 +396,7 @@ def past_gains(hourly: HourlyMeans, hours: int) -> Floats:
 
 
 WINDOW_NS = 5 * MINUTE_NS
-_TABLES: Final = {
-    "load": frozenset({"series"}),
-    "slowdown": frozenset({"response_rollups"}),
-}
+_TABLES: Final = {"load": frozenset({"series"}), "slowdown": frozenset({"response_rollups"})}
 
 
 def run(source: DataSource, params: Params) -> Answer:
@@ -422,11 +411,6 @@ def run(source: DataSource, params: Params) -> Answer:
     if not 0 < duration <= DAY_NS:
         raise UsageError("--for must be at most 24 hours.")
     return forecast_answer(seen, source.facility, horizon_ns=horizon, duration_ns=duration)
-
-
-def _load_or_slowdown(snapshot: Snapshot, _: Params) -> Cell:
-    """Choose load if servers were sampled, else slowdown."""
-    return "load" if choices.busiest_filesystem(snapshot) is not None else "slowdown"
 
 
 def _screen(answer: Answer, params: Params) -> Iterator[Block]:
@@ -445,7 +429,7 @@ QUESTION = Question(
         Param(
             "of",
             "What to forecast (default: load, if sampled).",
-            choose=_load_or_slowdown,
+            choose=lambda snapshot, _: "slowdown" if choices.busiest_filesystem(snapshot) is None else "load",
             choices=("load", "slowdown"),
         ),
         Param("op", "read or write; for slowdown, any probe operation.", metavar="OP"),

@@ -109,11 +109,6 @@ class Timed:
     slot: Ints
     window_minutes: float
 
-    @property
-    def count(self) -> int:
-        """Number of windows."""
-        return len(self.values)
-
 
 @dataclass(frozen=True, eq=False)
 class Rolling:
@@ -138,7 +133,7 @@ class Rolling:
 
 def rolling_forecasts(series: Timed, horizons: tuple[int, ...]) -> list[Rolling]:
     """Return the forecasts of every horizon (in windows) at every window of the series."""
-    count = series.count
+    count = len(series.values)
     if not count:
         return []
     day, made = series.day[:count], []
@@ -228,7 +223,7 @@ def daily_classes(value: Floats, past: Rolling) -> Iterator[tuple[int, Ints, Qua
         yield today, now, quantiles
 
 
-def rolling_intervals(rolling: Rolling, level: float = LEVEL) -> tuple[Floats, Floats, Floats]:
+def rolling_intervals(rolling: Rolling) -> tuple[Floats, Floats, Floats]:
     """Adaptive conformal intervals of the forecast shown: low, high (T,) and whether the truth is within.
 
     Residuals of similar past forecasts, widened after days with poor coverage; not far beyond what was seen before.
@@ -236,7 +231,7 @@ def rolling_intervals(rolling: Rolling, level: float = LEVEL) -> tuple[Floats, F
     """
     value = rolling.point[CHOSEN]
     low, high, inside = (np.full(len(value), np.nan) for _ in range(3))
-    alpha = 1 - level
+    alpha = 1 - LEVEL
     for today, now, quantiles in daily_classes(value, rolling):
         # Residuals of high forecasts, added to a higher one, would reach far beyond all observed values.
         seen = rolling.truth[rolling.target_day < today]
@@ -245,13 +240,12 @@ def rolling_intervals(rolling: Rolling, level: float = LEVEL) -> tuple[Floats, F
         bounds = value[now] + quantiles(value[now], (alpha / 2, 1 - alpha / 2))
         bounds = np.clip(bounds, least - room, most + room)
         truth = rolling.truth[now]
-        within = np.where(np.isfinite(truth), (truth >= bounds[0]) & (truth <= bounds[1]), np.nan)
+        inside[now] = within = np.where(np.isfinite(truth), (truth >= bounds[0]) & (truth <= bounds[1]), np.nan)
         # The interval is widened to contain the point forecast after its coverage was recorded.
         low[now], high[now] = np.minimum(bounds[0], value[now]), np.maximum(bounds[1], value[now])
-        inside[now] = within
         # The truth of a day's last forecasts is not known on the next morning: they do not update the level.
         known = within[np.isfinite(within) & (rolling.target_day[now] == rolling.day[now])]
         if len(known):
             # Eq. 2 of Gibbs & Candes: alpha_{t+1} = alpha_t + gamma (alpha - err_t).
-            alpha = float(np.clip(alpha + ADAPTATION * ((1 - level) - (1 - known.mean())), 0.01, 0.5))
+            alpha = float(np.clip(alpha + ADAPTATION * ((1 - LEVEL) - (1 - known.mean())), 0.01, 0.5))
     return low, high, inside

@@ -481,9 +481,10 @@ def _format_response_lines(batch: Responses, calendar: Calendar, system: str) ->
     start_ns = (calendar.start + whole.astype(np.int64)) * 10**9 + np.rint((batch.start - whole) * 1e9).astype(np.int64)
     duration_ns = np.maximum(np.rint(batch.seconds * 1e9).astype(np.int64), 1)
     cached = ["null"] * len(start_ns) if batch.cached is None else [str(bool(c)).lower() for c in batch.cached]
+    component = json.dumps(batch.component)
     before = f'{{"table":"responses","host":"{batch.host}","target":"{batch.target}","op":"{batch.op}",'
     after = (
-        f'"request_bytes":{batch.request_bytes},"mode":"nocache","system":"{system}","component":{json.dumps(batch.component)},'
+        f'"request_bytes":{batch.request_bytes},"mode":"nocache","system":"{system}","component":{component},'
         f'"status":"ok","errno":null,"run_id":"{batch.run_id}"'
     )
     return [

@@ -258,7 +258,7 @@ class Flow:
         return int(min(_RPC_BYTES, max(4096, self.request_bytes)))
 
 
-def data_demand(resources: Resources, shares: Floats, bytes_per_s: float) -> Floats:
+def data_demand(resources: Resources, shares: Floats | float, bytes_per_s: float) -> Floats:
     """Return bytes per second at each target (`shares` sum to 1), its server and the network."""
     demand = np.zeros(resources.count)
     demand[: resources.osts] = shares * bytes_per_s

@@ -6,7 +6,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,10 +32,7 @@ from ioweather.simulate.fluid import (
 )
 from ioweather.simulate.presets import Preset
 
-Layout: TypeAlias = Literal["shared", "unique", "none"]
-Interface: TypeAlias = Literal["POSIX", "MPI-IO", "HDF5"]
-Change: TypeAlias = Literal["smaller_requests", "more_files", "one_rank"]
-CHANGES: tuple[Change, ...] = ("smaller_requests", "more_files", "one_rank")
+CHANGES = ("smaller_requests", "more_files", "one_rank")
 
 # A log has at most this many records of one run; real ones have a limit of their kind too.
 MOST_FILES = 2048
@@ -63,8 +60,8 @@ class Program:
     exe: str
     nprocs: int
     nodes: int
-    layout: Layout
-    interface: Interface
+    layout: str  # shared, unique, none
+    interface: str  # POSIX, MPI-IO, HDF5
     reads: bool
     random: bool
     io_ranks: int
@@ -80,7 +77,7 @@ class Program:
     rank_bytes: int = 0
     step_seconds: float = 0.0  # about what one step takes when alone
     ops_per_s: float = 0.0  # metadata operations it can issue
-    change: Change | None = None
+    change: str | None = None
 
     @property
     def file_count(self) -> int:
@@ -97,9 +94,13 @@ class Program:
     @property
     def step_operations(self) -> float:
         """Metadata operations of one step: every rank opens and closes; some stat first."""
-        opens = self.nprocs * self.files_per_rank if self.layout == "shared" and self.io_ranks > 1 else 0
-        opens = opens or self.io_ranks * self.files_per_rank
-        return opens * (2.0 + self.extra_ops_per_file) if self.layout != "none" else 0.0
+        if self.layout == "none":
+            return 0.0
+        return self._opening_ranks * self.files_per_rank * (2.0 + self.extra_ops_per_file)
+
+    @property
+    def _opening_ranks(self) -> int:
+        return self.nprocs if self.layout == "shared" and self.io_ranks > 1 else self.io_ranks
 
     def client_bytes_per_s(self, node_bytes_per_s: float) -> float:
         """Return what its clients could move if the file system were infinitely fast."""
@@ -109,15 +110,9 @@ class Program:
 
     def client_ops_per_s(self, mds_ops_per_s: float) -> float:
         """Return the metadata operations that its ranks can issue; no run demands the whole server."""
-        ranks = self.nprocs if self.layout == "shared" and self.io_ranks > 1 else self.io_ranks
-        return min(ranks * _OPS_PER_PROCESS, _SHARE_OF_MDS * mds_ops_per_s)
+        return min(self._opening_ranks * _OPS_PER_PROCESS, _SHARE_OF_MDS * mds_ops_per_s)
 
-    def grown(self, ratio: float) -> Program:
-        """Return the program with `ratio` times the bytes, in the same requests; every file of a rank gets as many."""
-        unit = self.request_bytes * self.files_per_rank
-        return replace(self, rank_bytes=max(1, round(ratio * self.rank_bytes / unit)) * unit)
-
-    def changed(self, change: Change, times_smaller: int = 64) -> Program:
+    def changed(self, change: str, times_smaller: int = 64) -> Program:
         """Return the program with the same bytes in a slower pattern."""
         if change == "smaller_requests":
             return replace(self, change=change, request_bytes=max(4 * KIB, self.request_bytes // times_smaller))
@@ -126,9 +121,8 @@ class Program:
             more = replace(self, change=change, files_per_rank=self.files_per_rank * times)
             # Locks and lookups of so many files take about as long as the data did.
             opens = more.step_operations / (2.0 + more.extra_ops_per_file)
-            return replace(
-                more, extra_ops_per_file=more.extra_ops_per_file + self.step_seconds * self.ops_per_s / opens
-            )
+            extra = more.extra_ops_per_file + self.step_seconds * self.ops_per_s / opens
+            return replace(more, extra_ops_per_file=extra)
         files = self.files_per_rank if self.layout == "shared" else self.files_per_rank * self.io_ranks
         return replace(self, change=change, io_ranks=1, files_per_rank=files, rank_bytes=self.step_bytes)
 
@@ -190,16 +184,16 @@ _PROJECTS = ("climate", "fusion", "genomics", "combustion", "cosmology", "materi
 def make_programs(preset: Preset, seed: int) -> tuple[Program, ...]:
     """Return the programs: all classes in turn, so that a small facility has each; the first ones run most often."""
     rng = stream(seed, "programs")
-    kinds = [KINDS[number % len(KINDS)] for number in range(preset.applications)]
-    return tuple(_draw_program(number, kind, rng, preset, seed) for number, kind in enumerate(kinds))
+    return tuple(_draw_program(number, rng, preset, seed) for number in range(preset.applications))
 
 
-def _draw_program(number: int, kind: str, rng: np.random.Generator, preset: Preset, seed: int) -> Program:
-    """Draw a program of a class."""
+def _draw_program(number: int, rng: np.random.Generator, preset: Preset, seed: int) -> Program:
+    """Draw a program of a class, with bytes for about its I/O time when alone: whole requests of each rank."""
+    kind = KINDS[number % len(KINDS)]
     drawn = _draw_fields(kind, rng, preset)
     nprocs = drawn["nprocs"] = min(drawn["nprocs"], preset.nodes * preset.cores)
     drawn["io_ranks"] = min(drawn["io_ranks"], nprocs)
-    if drawn["stripe_count"] < 0 or drawn["stripe_count"] > preset.osts:
+    if not 0 <= drawn["stripe_count"] <= preset.osts:
         drawn["stripe_count"] = preset.osts
     uid = _FIRST_UID + int(rng.integers(0, max(4, preset.applications // 2)))
     project = uid % min(preset.projects, max(4, preset.applications // 3))
@@ -219,18 +213,11 @@ def _draw_program(number: int, kind: str, rng: np.random.Generator, preset: Pres
         popularity=1.0 / (1 + number % 10 + number // 10) ** 0.7,
         **drawn,
     )
-    return _set_io_seconds(
-        program, preset, _IO_SHARES.get(kind, 1.0) * float(rng.lognormal(np.log(preset.typical_io_seconds), 0.5))
-    )
-
-
-def _set_io_seconds(program: Program, preset: Preset, io_seconds: float) -> Program:
-    """Return the program with bytes for about that I/O time in an undisturbed run: whole requests of each rank."""
+    io_seconds = _IO_SHARES.get(kind, 1.0) * float(rng.lognormal(np.log(preset.typical_io_seconds), 0.5))
     if program.layout == "none":
         return program
     speed = min(program.client_bytes_per_s(preset.node_bytes_per_s), useful_bytes_per_s(program, preset))
-    rank_bytes = speed * io_seconds / program.steps / program.io_ranks
-    requests = max(1, round(rank_bytes / program.request_bytes))
+    requests = max(1, round(speed * io_seconds / program.steps / program.io_ranks / program.request_bytes))
     # Every file of a rank gets the same number of requests.
     requests = -(-requests // program.files_per_rank) * program.files_per_rank
     program = replace(program, rank_bytes=requests * program.request_bytes)
@@ -333,17 +320,9 @@ def make_jobs(preset: Preset, programs: tuple[Program, ...], calendar: Calendar,
     chosen = rng.choice(len(programs), size=preset.jobs, p=popularity / popularity.sum())
     if preset.leader_ratio:
         # The program that reads most; its project has few others.
-        leader = int(
-            np.argmax(
-                [
-                    popularity[i] * program.step_bytes * program.steps * program.reads
-                    for i, program in enumerate(programs)
-                ]
-            )
-        )
-        chosen[
-            (rng.random(preset.jobs) < preset.leader_ratio) & (times < preset.leader_days * preset.days * DAY_SECONDS)
-        ] = leader
+        amounts = [program.step_bytes * program.steps * program.reads for program in programs]
+        led = rng.random(preset.jobs) < preset.leader_ratio
+        chosen[led & (times < preset.leader_days * preset.days * DAY_SECONDS)] = np.argmax(popularity * amounts)
     instrumented = rng.random(preset.jobs) >= preset.without_darshan_ratio
     return [
         Job(preset.first_job + number, programs[which], float(times[number]), programs[which].instances, bool(has))
@@ -359,7 +338,9 @@ def make_run(job: Job, instance: int, now: float, preset: Preset, resources: Res
     has_io = usual.layout != "none"
     # Every second program grows over the period.
     if preset.growth_ratio and has_io and stream(seed, "growth", usual.name).random() >= 0.5:
-        usual = usual.grown(1.0 + preset.growth_ratio * now / (preset.days * 86400.0))
+        ratio = 1.0 + preset.growth_ratio * now / (preset.days * 86400.0)
+        unit = usual.request_bytes * usual.files_per_rank  # every file of a rank gets as many of the same requests
+        usual = replace(usual, rank_bytes=max(1, round(ratio * usual.rank_bytes / unit)) * unit)
     program = usual
     times_smaller = int(hard.choice([4, 16, 64])) if preset.mild_changes else 64
     if has_io and rng.random() < preset.own_change_ratio:
@@ -372,9 +353,8 @@ def make_run(job: Job, instance: int, now: float, preset: Preset, resources: Res
     noise = float(np.exp(preset.noise_sd * hard.standard_normal()))
     hidden = float(np.exp(hard.uniform(*_HIDDEN))) if hard.random() < preset.hidden_ratio else 1.0
     size = usual.rank_bytes / max(1, job.program.rank_bytes)
-    return Run(
-        f"{job.number}.{instance}", job, instance, program, usual, shares, now, compute, felt, noise, hidden, size
-    )
+    name = f"{job.number}.{instance}"
+    return Run(name, job, instance, program, usual, shares, now, compute, felt, noise, hidden, size)
 
 
 def _with_slowing_change(
@@ -460,7 +440,7 @@ def make_system_flows(
 
     def read(share_of_peak: float, share_of_network: float, seconds: float, owner: str) -> Flow:
         speed = preset.system_load * min(share_of_peak * peak, share_of_network * network)
-        return Flow("read", Pattern(data_demand(resources, _make_even_shares(resources), speed), seconds), owner=owner)
+        return Flow("read", Pattern(data_demand(resources, 1.0 / resources.osts, speed), seconds), owner=owner)
 
     found: list[tuple[float, list[Flow]]] = []
     for day in range(preset.days):
@@ -473,22 +453,19 @@ def make_system_flows(
     length = preset.days * float(DAY_SECONDS)
     rng = stream(seed, "transfers")
     for _ in range(rng.poisson(preset.transfers_per_day * preset.days)):
-        uid = _FIRST_SYSTEM_UID + len(found)
-        found.append((float(rng.uniform(0, length)), [_draw_transfer(f"rsync.{uid}", preset, resources, rng)]))
+        # Over the data transfer nodes: from a tenth to all of what some targets can do.
+        start = float(rng.uniform(0, length))
+        width = min(resources.osts, int(2 ** rng.integers(0, int(np.log2(resources.osts)) + 1)))
+        kind: FlowKind = "read" if rng.random() < preset.read_share else "write"
+        shares = _draw_stripes(width, resources.popularity if kind == "read" else resources.placement, rng)
+        speed = preset.system_load * float(rng.uniform(0.1, 1.5)) * width * preset.ost_bytes_per_s
+        pattern = Pattern(
+            data_demand(resources, shares, min(speed, 0.5 * network)), float(rng.lognormal(np.log(900.0), 0.8))
+        )
+        ratio = float(rng.lognormal(0.0, preset.traffic_sd)) if preset.traffic_sd else 1.0
+        owner = f"rsync.{_FIRST_SYSTEM_UID + len(found)}"
+        found.append((start, [Flow(kind, pattern, owner=owner, moved_ratio=ratio)]))
     return sorted((each for each in found if each[0] < length), key=lambda each: each[0])
-
-
-def _draw_transfer(owner: str, preset: Preset, resources: Resources, rng: np.random.Generator) -> Flow:
-    """A transfer over the data transfer nodes: from a tenth to all of what some targets can do."""
-    width = min(resources.osts, int(2 ** rng.integers(0, int(np.log2(resources.osts)) + 1)))
-    kind: FlowKind = "read" if rng.random() < preset.read_share else "write"
-    likely = resources.popularity if kind == "read" else resources.placement
-    shares = _draw_stripes(width, likely, rng)
-    speed = preset.system_load * float(rng.uniform(0.1, 1.5)) * width * preset.ost_bytes_per_s
-    speed = min(speed, 0.5 * float(resources.capacity[resources.network]))
-    seconds = float(rng.lognormal(np.log(900.0), 0.8))
-    ratio = float(rng.lognormal(0.0, preset.traffic_sd)) if preset.traffic_sd else 1.0
-    return Flow(kind, Pattern(data_demand(resources, shares, speed), seconds), owner=owner, moved_ratio=ratio)
 
 
 IO500_NAME = "io500"
@@ -518,13 +495,8 @@ def benchmark_flow(place: int, resources: Resources) -> Flow:
         demand = meta_demand(resources, share * float(resources.capacity[resources.mds]))
         return Flow("meta", Pattern(demand, seconds), mix=_MIXES[kind], owner=IO500_NAME)
     speed = share * float(resources.capacity[: resources.osts].sum())
-    pattern = Pattern(data_demand(resources, _make_even_shares(resources), speed), seconds)
+    pattern = Pattern(data_demand(resources, 1.0 / resources.osts, speed), seconds)
     return Flow("read" if kind == "read" else "write", pattern, owner=IO500_NAME)
-
-
-def _make_even_shares(resources: Resources) -> Floats:
-    """Return equal shares of all targets."""
-    return np.full(resources.osts, 1.0 / resources.osts)
 
 
 DETAIL_STEP_SECONDS = 5
@@ -559,19 +531,16 @@ class World:
         self._next_node = 0
         self._ended_runs: list[Run] = []
         self._ended_jobs: list[Job] = []
-        self._plan()
-
-    def _plan(self) -> None:
-        """Schedule all that is known beforehand: jobs, work outside the scheduler, incidents and the benchmark."""
-        for job in make_jobs(self.preset, self.programs, self.calendar, self.seed):
-            self._schedule(job.submit, self._submit, job)
-        for start, flows in make_system_flows(self.preset, self.resources, self.calendar, self.seed):
+        # All that is known beforehand: jobs, work outside the scheduler, incidents and the benchmark.
+        for job in make_jobs(preset, self.programs, self.calendar, seed):
+            self._schedule(job.submit, self._start_what_fits, job)
+        for start, flows in make_system_flows(preset, self.resources, self.calendar, seed):
             for flow in flows:
                 self._schedule(start, self.fluid.add, flow)
         for moment in sorted({t for each in self.incidents for t in (each.start, each.taken_over, each.end)}):
             self._schedule(moment, self._disturb)
-        if self.preset.probe_hosts:  # without probes nothing measures the effect of the benchmark
-            self._schedule((self.preset.days // 2) * DAY_SECONDS + 9.5 * 3600.0, self._next_benchmark_phase)
+        if preset.probe_hosts:  # without probes nothing measures the effect of the benchmark
+            self._schedule((preset.days // 2) * DAY_SECONDS + 9.5 * 3600.0, self._next_benchmark_phase)
 
     def _schedule(self, moment: float, action: Callable[..., None], *arguments: Any) -> None:
         """Call an action at a time of the model."""
@@ -594,30 +563,21 @@ class World:
     def _run_until(self, end: float) -> None:
         """Let flows end and scheduled events happen, in the order of their times."""
         while True:
-            planned = self._events[0][0] if self._events else float("inf")
-            done_at = self.fluid.next_end()
-            moment = min(planned, done_at)
-            if moment >= end:
-                for flow in self.fluid.advance(end):
-                    self._continue_after(flow)
-                return
+            moment = min(end, self._events[0][0] if self._events else end, self.fluid.next_end())
             for flow in self.fluid.advance(moment):
                 self._continue_after(flow)
+            if moment == end:
+                return
             while self._events and self._events[0][0] <= self.fluid.now:
                 _, _, action, arguments = heapq.heappop(self._events)
                 action(*arguments)
 
     # Jobs: first come, first served; a job that fits may overtake.
 
-    def _submit(self, job: Job) -> None:
-        """Queue a job."""
-        self._waiting.append(job)
-        self._start_what_fits()
-
-    def _start_what_fits(self) -> None:
-        """Start the queued jobs for which there are free nodes."""
+    def _start_what_fits(self, *submitted: Job) -> None:
+        """Start the queued and submitted jobs for which there are free nodes."""
         still: list[Job] = []
-        for job in self._waiting:
+        for job in (*self._waiting, *submitted):
             if job.program.nodes > self._free_nodes:
                 still.append(job)
                 continue

@@ -70,8 +70,8 @@ _TIME_FORMAT: Final = {
     "year": "%Y",
 }
 _NAME_LIMIT_PX: Final = 220
-# Room for the labels of a vertical axis; load and slowdown are below each other and begin at the same place.
-_NUMBER_PX: Final = {"bytes_per_s": 66, "bytes": 54, "factor": 66}
+# Room for the labels of a vertical axis; loads and slowdown are below each other and begin at the same place.
+_NUMBER_PX: Final = {"bytes_per_s": 66, "bytes": 54, "factor": 66, "ops_per_s": 66}
 
 
 @dataclass(frozen=True)
