@@ -73,7 +73,7 @@ def main() -> None:
     if not wanted:
         return
     with tempfile.TemporaryDirectory(prefix="ioweather-docs-") as folder:
-        lake = open_lake(make_demo(Path(folder) / "lake").lake)
+        lake = open_lake(make_demo(Path(folder) / "lake"))
         with lake.snapshot() as snapshot:
             logs = str(snapshot.scalar(_TWO_RUNS))
         compared = make_exhibits(lake, [_COMPARED], params={"logs": logs}) if _COMPARED in wanted else []

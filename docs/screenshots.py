@@ -109,7 +109,7 @@ def main() -> None:
     if program is None:
         sys.exit("There is no Chromium here. On Debian or Ubuntu: apt-get install chromium")
     with tempfile.TemporaryDirectory(prefix="ioweather-screens-") as made, sync_playwright() as driver:
-        lake = options.lake or make_demo(Path(made) / "lake").lake
+        lake = options.lake or make_demo(Path(made) / "lake")
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         with running(create_app(lake), bind("127.0.0.1", 0)) as where:
             count = take(browser, where.rstrip("/"), options.directory)

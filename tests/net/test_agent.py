@@ -301,7 +301,7 @@ def test_a_probe_prints_rows_and_samples_by_size(place, run):
     for program, arguments, reason in (
         (here, (place / "none", *QUICK), "not a directory"),
         (here, (target, "--sizes", "7"), "multiple of 4096"),
-        (run, (target, "--paper", "--for", "1s"), "free"),
+        (run, (target, "--file-size", "200TiB", "--for", "1s"), "free"),
         (run, (target, "--require-mount", place / "mnt", *QUICK), "is not mounted"),
     ):
         done = program("probe", *arguments)
@@ -326,8 +326,10 @@ def test_a_wrong_setting_is_named(place):
 def server(place: Path, begin: Callable[..., Any]) -> Iterator[tuple[Path, str, Path]]:
     """A server with a lake of its own: the lake, its address, and the token of this host."""
     lake, token, port = place / "central", place / "token", free_port()
-    done = here("serve", "token", "create", socket.gethostname(), "--to", token, "--lake", lake)
+    done = here("serve", "token", "create", socket.gethostname(), "--lake", lake)
     assert done.returncode == 0, done.stderr
+    token.touch(0o600)
+    token.write_text(done.stdout)
     serving = begin("serve", "--lake", lake, "--port", port)
     get(f"http://127.0.0.1:{port}/healthz")
     yield lake, f"http://127.0.0.1:{port}", token

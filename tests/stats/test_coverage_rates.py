@@ -98,8 +98,7 @@ LIMITS = {"pearson": 0.55, "spearman": 0.534, "distance_correlation": 0.50179, "
 def association_held(name: str, n: int, keeps: float, rng: np.random.Generator) -> bool | None:
     x = autoregressive(rng, n, keeps)
     y = 0.55 * x + math.sqrt(1 - 0.55**2) * autoregressive(rng, n, keeps)
-    way = coefficients._bootstrap if name in coefficients.SIGNED else coefficients._half_samples
-    low, high, _ = way(name, x, y, coefficients.MEASURES[name](x, y), 150)
+    low, high, _ = coefficients.interval_of(name, x, y, coefficients.MEASURES[name](x, y), 150)
     return None if low is None or high is None else low <= LIMITS[name] <= high
 
 

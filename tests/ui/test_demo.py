@@ -12,6 +12,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from ioweather.core.results import Answer
 from ioweather.core.units import NS, utc_day
 from ioweather.diagnosis.blame import NAMED_FROM, blame
 from ioweather.diagnosis.blame_query import read_activity, read_slowed_run
@@ -21,7 +22,7 @@ from ioweather.job_io.view import view_of_run
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.simulate.generate import generate
 from ioweather.topics.source import ask
-from ioweather.ui.local_setup import _SEED, PRESET, Step, make_demo, tour
+from ioweather.ui.local_setup import _SEED, PRESET, make_demo, tour
 from made_once import made_once
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -55,11 +56,11 @@ def _truth(folder: Path) -> Truth:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    return open_lake(made_once(tmp_path_factory.mktemp("demo"), "demo", make_demo).lake)
+    return open_lake(made_once(tmp_path_factory.mktemp("demo"), "demo", make_demo))
 
 
 @pytest.fixture(scope="module")
-def toured(demo: Lake, tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, list[Step]]:
+def toured(demo: Lake, tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, list[tuple[str, str, Answer]]]:
     """A copy of which all was asked that the tour asks, and the answers."""
     lake = open_lake(shutil.copytree(demo.root, tmp_path_factory.mktemp("toured") / "lake"))
     return lake, list(tour(lake))
@@ -109,10 +110,10 @@ def test_it_names_jobs_that_cost_others_time(demo: Lake, truth: Truth) -> None:
             )
 
 
-def test_the_tour(toured: tuple[Lake, list[Step]]) -> None:
-    why, health, who, triage = toured[1]
-    assert why.command.split()[0] == "why"
-    assert why.answer.result.kind != "unknown"
-    assert who.answer.result.culprits
-    assert any(each.component and "OST" in each.component for each in health.answer.result.unhealthy)
-    assert triage.answer.result.programs
+def test_the_tour(toured: tuple[Lake, list[tuple[str, str, Answer]]]) -> None:
+    why, health, who, triage = (answer.result for _, _, answer in toured[1])
+    assert toured[1][0][1].split()[0] == "why"
+    assert why.kind != "unknown"
+    assert who.culprits
+    assert any(each.component and "OST" in each.component for each in health.unhealthy)
+    assert triage.programs

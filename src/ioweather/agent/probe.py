@@ -54,7 +54,7 @@ from ioweather.agent.sensor import (
 )
 from ioweather.core.errors import IoweatherError, SourceError
 from ioweather.core.safe_files import PrivateDirectory, file_system_of
-from ioweather.core.units import GIB, HOUR_NS, KIB, MIB, MINUTE_NS, NS, TARGET_PROBE_BYTES, format_bytes
+from ioweather.core.units import HOUR_NS, KIB, MIB, MINUTE_NS, NS, TARGET_PROBE_BYTES, format_bytes
 
 _NAME: Final = re.compile(r"[0-9]{12}")
 _NEW: Final = os.O_CREAT | os.O_EXCL
@@ -140,7 +140,7 @@ _GONE = (errno.ENOENT, errno.ESTALE, errno.ENOTDIR)
 
 @dataclass(frozen=True)
 class ProbeSettings:
-    """The defaults are small enough for a laptop; `paper()` is what JASMIN and Archer ran."""
+    """The defaults are small enough for a laptop; JASMIN and Archer ran 200 GiB and 200,000 files."""
 
     period_ns: int = NS
     block_bytes: int = MIB
@@ -149,11 +149,6 @@ class ProbeSettings:
     small_file_bytes: int = 3901  # kun19 section 3.1; the size of IO-500's mdtest-hard files
     fill_bytes_per_s: float = 200 * MIB
     keep_files: bool = False
-
-    @classmethod
-    def paper(cls) -> ProbeSettings:
-        """Return the sizes of kun19."""
-        return cls(file_bytes=200 * GIB, pool_files=200_000)
 
     def check(self) -> None:
         """Raise SourceError for sizes that O_DIRECT, or different places for read and write, do not allow."""

@@ -337,7 +337,7 @@ QUESTION = Question(
 Exit codes: 0 as usual; 1 slow, hanging, or nothing measured; 2 failed.
 
 \b
-Example: ioweather now --watch
+Example: ioweather now
 """,
     seen_by="public",
     period=False,

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
-import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Final, Literal
 
@@ -26,11 +22,8 @@ from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.maintenance import last_check
 from ioweather.ui.facility_draft import systems_of
 
-# Samples of one second are not ordered more finely than this.
-_CLOCKS_APART_SECONDS = 2.0
 # A status is so long on its way, at most: from an agent on a busy machine, by a process of its own.
 _PUSH_SECONDS = 10.0
-_RECENT_DAYS = 7
 _CHECK_EVERY_NS = 90 * DAY_NS
 # The writer takes what was pushed every few seconds.
 _QUEUE_SECONDS = 300.0
@@ -47,7 +40,6 @@ def examine(lake_dir: str | None = None, *spools: Path) -> list[Check]:
     has_lake = layout.is_lake(root)
     steps: list[Callable[[], Iterable[Check]]] = [
         check_python,
-        _packages,
         check_programs,
         lambda: check_sources(load_facility(layout.facility_file(root))),
         *(partial(check_agent, place) for place in places),
@@ -69,23 +61,6 @@ def examine(lake_dir: str | None = None, *spools: Path) -> list[Check]:
 def _verdict(name: str, trouble: str, fix: str, fine: str, state: Literal["note", "problem"] = "problem") -> Check:
     """The trouble and what to do about it; where there is none, what is fine."""
     return Check(name, state, trouble, fix) if trouble else Check(name, "ok", fine)
-
-
-def _packages() -> Iterator[Check]:
-    """Run-time dependencies, and the extras that add a source or a curve."""
-    missing: dict[bool, list[str]] = {False: [], True: []}  # by whether an extra asks for it
-    for requirement in requires("ioweather") or []:
-        name = re.split(r"[;\[<>=!~ ]", requirement, maxsplit=1)[0]
-        try:
-            version(name)
-        except PackageNotFoundError:
-            if not re.search(r"extra == .(dev|docs).", requirement):
-                missing["extra ==" in requirement].append(name)
-    needed, extras = missing[False], sorted(set(missing[True]))
-    trouble = f"missing: {', '.join(needed)}" if needed else ""
-    yield _verdict("packages", trouble, f"pip install {' '.join(needed)}", "all required packages are installed")
-    if extras:
-        yield Check("extras", "note", f"not installed: {', '.join(extras)}", "optional: pip install NAME")
 
 
 def _remote(root: Path) -> Iterator[Check]:
@@ -133,7 +108,7 @@ def _queue(root: Path) -> Iterator[Check]:
 
 
 def _lake(root: Path) -> Iterator[Check]:
-    """The directory of the lake: space, commits of racing writers, its files."""
+    """The directory of the lake: space, its files."""
     free = shutil.disk_usage(root).free
     yield Check("lake", "ok", f"{root}, {open_lake(root).facility.name}")
     trouble = f"only {format_bytes(free)} free" if free <= GIB else ""
@@ -141,7 +116,6 @@ def _lake(root: Path) -> Iterator[Check]:
     if not os.access(root, os.W_OK):
         yield Check("commits", "note", "only you can read this lake")
         return
-    yield _exclusive_names(root)
     checked = last_check(root)
     if checked is not None and checked["damaged"]:
         text = f"{len(checked['damaged'])} were damaged on {utc_day(checked['checked_ns'])}"
@@ -154,35 +128,11 @@ def _lake(root: Path) -> Iterator[Check]:
     yield _verdict("table files", old, _COMPARE, intact, "note")
 
 
-def _exclusive_names(root: Path) -> Check:
-    """Racing writers need a file system on which a name can be made by one of them alone."""
-    first, second = (f".doctor-{secrets.token_hex(8)}" for _ in range(2))
-    with layout.lake_directory(root) as folder:
-        os.close(folder.create(first))
-        try:
-            link = partial(os.link, first, second, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
-            try:
-                link()
-            except OSError as error:
-                fix = "keep one writer at a time, or move the lake"
-                return Check("commits", "problem", f"hard links are not available here ({error.strerror})", fix)
-            try:
-                link()
-            except FileExistsError:
-                return Check("commits", "ok", "commits are exclusive: several writers are safe")
-            text = "a second writer could overwrite the first"
-            return Check("commits", "problem", text, "move the lake to a local disk")
-        finally:
-            for name in (first, second):
-                with suppress(FileNotFoundError):
-                    os.unlink(name, dir_fd=folder.fd)
-
-
 # A dump of accounting without Submit takes the start in its place, and so brings every job that had to wait twice.
 _TWICE: Final = """SELECT count(*) FROM (SELECT 1 FROM jobs WHERE step = '' AND start_ns IS NOT NULL
     GROUP BY cluster, job_id, start_ns HAVING count(DISTINCT submit_ns) > 1 AND max(submit_ns) = start_ns)"""
-_FLAGGED_FIX: Final = 'ioweather sql "SELECT path, message FROM ingests WHERE flagged_count > 0"'
 _TWICE_FIX: Final = "remove the dump without Submit: ioweather lake forget FILE"
+_FLAGGED_FIX: Final = 'ioweather sql "SELECT path, message FROM ingests WHERE flagged_count > 0"'
 # Counts of the lake, and what to report where one is not zero.
 _COUNTED: Final = {
     "SELECT count(*) FROM quarantine": Check(
@@ -215,7 +165,7 @@ def _contents(lake: Lake) -> Iterator[Check]:
 
 
 def _future_rows(lake: Lake) -> Iterator[Check]:
-    """Rows from the future, or measured after they were written, are the sure sign of a clock that is wrong."""
+    """Rows from the future are the sure sign of a clock that is wrong."""
     now = now_ns()
     wrong = []
     with lake.snapshot() as snapshot:
@@ -224,13 +174,4 @@ def _future_rows(lake: Lake) -> Iterator[Check]:
             if isinstance(last, int) and last > now + 60 * NS:
                 text = f"`{table}` reaches {_offset((last - now) / NS)}, to {format_time_ns(last)}".replace(" of,", ",")
                 wrong.append(Check("clocks", "problem", text, "check the host clocks and --zone"))
-            elif table == "responses":
-                files = snapshot.pinned[table]
-                recent = files.scan(set(sorted(files.days())[-_RECENT_DAYS:]))
-                # An ingest id begins with the time of its writer.
-                sql = f"""SELECT host, max(start_ns - CAST(split_part(ingest_id, '-', 1) AS BIGINT)) AS ahead_ns
-                    FROM ({recent}) GROUP BY host HAVING ahead_ns > {_CLOCKS_APART_SECONDS * NS:.0f} ORDER BY 2 DESC"""
-                for host, ahead_ns in snapshot.query(sql).fetchall():
-                    text = f"{host} is at least {format_seconds(ahead_ns / NS)} ahead of the host that writes the lake"
-                    wrong.append(Check("clocks", "problem", text, _NTP))
     yield from wrong or [Check("clocks", "ok", "no row in the lake is in the future")]

@@ -10,15 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
-from ioweather.core.choices import TRAFFIC, traffic_kind
 from ioweather.core.facility import Facility
 from ioweather.core.safe_files import is_inside
-from ioweather.core.units import HOUR_NS, format_bytes, format_time_ns, names_of
+from ioweather.core.units import format_bytes, names_of
 from ioweather.facts.bandwidth import measured_operations
 from ioweather.facts.loads import servers_of
-from ioweather.lake import grid
 from ioweather.lake.lake import Snapshot
 
 # Stacked and virtual devices show the bytes of their members again; partitions those of their disk.
@@ -177,10 +173,7 @@ def _disks_of(snapshot: Snapshot, disks: list[str]) -> dict[str, list[str]]:
 
 
 def _add_peaks(snapshot: Snapshot, found: Mapping[str, _Draft]) -> None:
-    """Set the peak to the fastest phase of a benchmark that ran there, or anywhere if there is only one file system.
-
-    Without a benchmark, a comment proposes the highest hour so far: samples above a peak count as errors.
-    """
+    """Set the peak to the fastest phase of a benchmark that ran there, or anywhere if there is only one file system."""
     ran = measured_operations(snapshot.frame("benchmarks")) if snapshot.pinned["benchmarks"].uris else ()
     fastest: dict[str, tuple[float, str]] = {}
     for measured in ran:
@@ -193,26 +186,6 @@ def _add_peaks(snapshot: Snapshot, found: Mapping[str, _Draft]) -> None:
         if name in fastest:
             rate, tool = fastest[name]
             draft.peak = f"peak_bytes_per_s = {rate:.4g}  # the fastest phase of {tool}: {format_bytes(rate)}/s"
-        elif draft.lustre and (highest := _highest_hour(snapshot, name)):
-            rate, start_ns = highest
-            when = f"the highest hour so far ({format_time_ns(start_ns)})"
-            draft.peak = f"# peak_bytes_per_s = {rate:.4g}  # {when}; replace it with the nominal peak"
-
-
-def _highest_hour(snapshot: Snapshot, system: str) -> tuple[float, int] | None:
-    """The highest mean rate of an hour, reads and writes together, and when that hour began."""
-    filesystem = snapshot.facility.filesystem_of(system)
-    groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.metric in TRAFFIC]
-    if not groups:
-        return None
-    period = (min(g.first_ns for g in groups) // HOUR_NS * HOUR_NS, max(g.end_ns for g in groups))
-    kind = traffic_kind(snapshot, {"filesystem": filesystem})
-    rows = grid.rollup(snapshot.selection(filesystem, kind, TRAFFIC, HOUR_NS, period_ns=period), TRAFFIC)
-    starts, places = np.unique(rows.ints("start_ns"), return_inverse=True)
-    moved = np.bincount(places, np.nan_to_num(rows.floats("value")), len(starts))
-    if not moved.any():
-        return None
-    return float(moved.max()) / 3600, int(starts[np.argmax(moved)])
 
 
 def _section(name: str, draft: _Draft) -> str:

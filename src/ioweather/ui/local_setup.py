@@ -122,14 +122,11 @@ _MOST_TRIED = 10  # slow jobs that are asked about
 PRESET = replace(LAPTOP, detail_day=None, probe_seconds=600, sampler_seconds=3600, scan_files=1500)
 
 
-class Demo(NamedTuple):
-    lake: Path
-    days: int
-    servers: int
+def make_demo(out: Path | None = None, *, progress: Progress = silent) -> Path:
+    """Make the simulated facility and read it into its own lake, and return the lake's directory.
 
-
-def make_demo(out: Path | None = None, *, progress: Progress = silent) -> Demo:
-    """Make the simulated facility and read it into its own lake. Replaces a simulated lake, never a real one."""
+    Replaces a simulated lake, never a real one.
+    """
     root = out or layout.default_lake_dir().with_name("demo")
     if layout.is_lake(root) and not open_lake(root).facility.simulated:
         raise UsageError(f"{root} is a real lake.", hint="Specify another directory with --out.")
@@ -141,29 +138,21 @@ def make_demo(out: Path | None = None, *, progress: Progress = silent) -> Demo:
         if layout.is_lake(root):
             shutil.rmtree(root)
         (Path(folder) / "lake").rename(root)
-    return Demo(root, PRESET.days, PRESET.oss_count)
+    return root
 
 
-class Step(NamedTuple):
-    """A question in words, the command that answers it, and its answer here."""
-
-    wants: str
-    command: str
-    answer: Answer
-
-
-def tour(lake: Lake) -> Iterator[Step]:
-    """A slow job, which component is unhealthy, who slowed others, and which program to mend first."""
+def tour(lake: Lake) -> Iterator[tuple[str, str, Answer]]:
+    """Four questions in words, each with the command that asks it and its answer here."""
     if (found := first_verdict(lake)) is not None:
         job, verdict = found
-        yield Step(f"Why was job {job} slow?", f"why {job}", verdict)
-    yield Step("Is a server or target unhealthy?", "health", ask("health", lake))
+        yield f"Why was job {job} slow?", f"why {job}", verdict
+    yield "Is a server or target unhealthy?", "health", ask("health", lake)
     first = dt.datetime.fromisoformat(f"{PRESET.first_day}T00:00Z")
     last = first + dt.timedelta(PRESET.days)
     period_ns = (int(first.timestamp()) * NS, int(last.timestamp()) * NS)
     command = f"who --from {first:%F} --to {last:%F}"
-    yield Step("Who slowed others?", command, ask("who", lake, period_ns=period_ns))
-    yield Step("Where would a fix help most?", "triage", ask("triage", lake))
+    yield "Who slowed others?", command, ask("who", lake, period_ns=period_ns)
+    yield "Where would a fix help most?", "triage", ask("triage", lake)
 
 
 def first_verdict(lake: Lake) -> tuple[str, Answer] | None:

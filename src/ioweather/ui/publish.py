@@ -76,23 +76,16 @@ def _latex_table(table: ResultTable, origin: str, label: str) -> str:
     sides = [_choose_alignment(table, place, cells) for place, (_, cells) in enumerate(columns)]
     caption = _escape_latex(". ".join(filter(None, [table.title, f"Data: {origin}" if origin else ""])))
     named = rf"\caption{{{caption}.}}\label{{{label}}}"
-    heads = (_break_head(head, side) for (head, _), side in zip(columns, sides, strict=True))
+    heads = (_escape_latex(head) for head, _ in columns)
     head = [r"\toprule", " & ".join(heads) + r" \\", r"\midrule"]
     rows = zip(*(cells for _, cells in columns), strict=True)
-    cells = ([_escape_latex(cell, breaks="p{" in side) for cell, side in zip(row, sides, strict=True)] for row in rows)
-    lines = [" & ".join(line) + r" \\" for line in cells]
+    lines = [" & ".join(map(_escape_latex, row)) + r" \\" for row in rows]
     if len(lines) > _MOST_ROWS:
         parts = [rf"{{\footnotesize\begin{{longtable}}{{{''.join(sides)}}}", rf"{named} \\", *head, r"\endhead"]
         return "\n".join([*parts, *lines, r"\bottomrule", r"\end{longtable}}", ""])
     parts = [r"\begin{table}", r"\centering\footnotesize", named, _FIT]
     parts += [rf"\begin{{tabular}}{{{''.join(sides)}}}", *head, *lines, r"\bottomrule", r"\end{tabular}"]
     return "\n".join([*parts, "}", r"\end{table}", ""])
-
-
-def _break_head(heading: str, side: str) -> str:
-    """Return the head of a column; of numbers, a word a line, so that the column is as narrow as its numbers."""
-    text = _escape_latex(heading)
-    return rf"\shortstack[r]{{{text.replace(' ', chr(92) * 2)}}}" if side == "r" and " " in heading else text
 
 
 def _choose_alignment(table: ResultTable, place: int, cells: Sequence[str]) -> str:
@@ -120,10 +113,9 @@ def _format_three_digits(value: float) -> str:
     return "--" if not math.isfinite(value) else f"{float(f'{value:.3g}'):,.10f}".rstrip("0").rstrip(".")
 
 
-def _escape_latex(text: str, *, breaks: bool = False) -> str:
-    """Return the text in LaTeX; with `breaks`, a line may end within a name or a path."""
-    escaped = (_TEX.get(letter, letter) + (r"\allowbreak{}" if breaks and letter in "_/,=" else "") for letter in text)
-    return "".join(escaped)
+def _escape_latex(text: str) -> str:
+    """Return the text in LaTeX."""
+    return "".join(_TEX.get(letter, letter) for letter in text)
 
 
 def to_csv_text(tables: Sequence[ResultTable]) -> str:

@@ -37,43 +37,41 @@ def test_params_are_listed_and_checked(call, demo):
     code, out, _ = call("show", "car11.fig7", "--params")
     assert code == 0
     assert "filesystem" in out
-    code, _, err = call("show", "car11.fig7", "--lake", demo.lake, "--set", "nonsense=1")
+    code, _, err = call("show", "car11.fig7", "--lake", demo, "--set", "nonsense=1")
     assert code == 2
     assert "filesystem" in err
-    code, _, err = call("show", "car11.fig7", "--lake", demo.lake, "--set", "resolution=soon")
+    code, _, err = call("show", "car11.fig7", "--lake", demo, "--set", "resolution=soon")
     assert code == 2
     assert "duration" in err
 
 
 def test_a_period_without_data_says_so(call, demo):
-    code, _, err = call("show", "car11.fig7", "--lake", demo.lake, "--from", "1999-01-01", "--to", "1999-01-02")
+    code, _, err = call("show", "car11.fig7", "--lake", demo, "--from", "1999-01-01", "--to", "1999-01-02")
     assert code == 1
     assert err.startswith("ioweather: ")
     assert "Traceback" not in err
 
 
 def test_ids_are_printed_as_they_are_typed(call, demo):
-    _, out, _ = call(
-        "sql", "--lake", demo.lake, "SELECT 100062 AS job_id, 100063 AS raw_job_id, 1007 AS uid, 4711 AS n"
-    )
+    _, out, _ = call("sql", "--lake", demo, "SELECT 100062 AS job_id, 100063 AS raw_job_id, 1007 AS uid, 4711 AS n")
     assert out.splitlines()[-1].split() == ["100062", "100063", "1007", "4,711"]
 
 
 def test_the_list_of_jobs_says_how_many_more_there_are(call, demo):
-    _, out, _ = call("jobs", "--lake", demo.lake, "--json")
+    _, out, _ = call("jobs", "--lake", demo, "--json")
     count = json.loads(out)["result"]["count"]
-    _, out, _ = call("jobs", "--lake", demo.lake, "--most", "20")
+    _, out, _ = call("jobs", "--lake", demo, "--most", "20")
     assert f"{count - 18:,} more: ioweather jobs --most {count} --csv" in out
 
 
 def test_results_are_cached_and_fresh_makes_them_anew(call, demo):
-    made = [json.loads(call("show", "car11.fig7", "--lake", demo.lake, "--json", *extra)[1])["provenance"]["made_ns"]
+    made = [json.loads(call("show", "car11.fig7", "--lake", demo, "--json", *extra)[1])["provenance"]["made_ns"]
             for extra in ((), (), ("--fresh",))]  # fmt: skip
     assert made[0] == made[1] < made[2]
 
 
 def test_unknown_exhibits_lakes_and_files(call, demo, tmp_path):
-    assert call("show", "car11.fig99", "--lake", demo.lake)[0] == 2
+    assert call("show", "car11.fig99", "--lake", demo)[0] == 2
     code, _, err = call("lake", "--lake", tmp_path / "absent")
     assert code == 2
     assert "ingest" in err
@@ -95,7 +93,7 @@ def test_unknown_exhibits_lakes_and_files(call, demo, tmp_path):
     ],
 )
 def test_mistakes_are_answered_with_what_to_do(call, demo, tmp_path, monkeypatch, arguments, said):
-    monkeypatch.setenv("IOWEATHER_LAKE", str(demo.lake) if arguments[0] == "show" else str(tmp_path / "new"))
+    monkeypatch.setenv("IOWEATHER_LAKE", str(demo) if arguments[0] == "show" else str(tmp_path / "new"))
     code, _, err = call(*arguments)
     assert code == 2
     assert said in err
@@ -115,7 +113,7 @@ def test_the_answers_in_the_readme_are_what_the_demonstration_gives(call, demo, 
     """But for digits, which a processor may round otherwise, and the bars that follow them; dots leave out the rest."""
     readme = (Path(__file__).parents[3] / "README.md").read_text()
     shown = readme.partition(f"$ ioweather {question}\n")[2].partition("```")[0].removesuffix("...\n")
-    code, out, _ = call(*question.split(), "--lake", demo.lake)
+    code, out, _ = call(*question.split(), "--lake", demo)
     assert (code, len(shown.splitlines()) > 1) == (0, True)
 
     def words(text):
@@ -131,7 +129,7 @@ def test_the_answers_in_the_readme_are_what_the_demonstration_gives(call, demo, 
      "predict 1TiB --request 16MiB", "stripe 64GiB", "forecast", "who 100088", "health", "storage"],
 )  # fmt: skip
 def test_examples_of_the_readme_answer_on_the_demonstration(call, demo, command):
-    code, out, _ = call(*command.split(), "--lake", demo.lake)
+    code, out, _ = call(*command.split(), "--lake", demo)
     assert code == 0
     assert "No answer" not in out
     assert widest(out) <= 80
@@ -173,16 +171,16 @@ def test_what_was_probed_is_named_too(call, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (["exhibits", "--ready"], ["show", "--ready"]),
+        (["exhibits"], ["show"]),
         (["runs", "--order", "slowest"], ["jobs", "--order", "slowest"]),
         (["storage"], ["fs"]),
     ],
 )
 def test_old_names_work_with_a_hint(call, demo, old, new):
-    code, out, err = call(*old, "--lake", demo.lake)
+    code, out, err = call(*old, "--lake", demo)
     assert code == 0
     assert f"`{old[0]}` is now `{new[0]}`" in err
-    assert call(*new, "--lake", demo.lake)[1] == out
+    assert call(*new, "--lake", demo)[1] == out
 
 
 @pytest.mark.parametrize("old", ["catch-up", "collect", "export", "predictability", "sample", "stripe", "what-if"])

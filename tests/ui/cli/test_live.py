@@ -61,9 +61,9 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     return made
 
 
-def frame(lake: Lake, capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
+def frame(lake: Lake, capsys: pytest.CaptureFixture[str]) -> list[str]:
     capsys.readouterr()
-    assert run(["fs", "scratch", "--live", "--lake", str(lake.root), *options]) == 0
+    assert run(["fs", "scratch", "--live", "--lake", str(lake.root)]) == 0
     return capsys.readouterr().out.splitlines()
 
 
@@ -77,16 +77,6 @@ def test_a_frame_has_the_newest_rate_of_each_target_and_its_server(lake: Lake, c
     ]  # fmt: skip
     assert rows[1].split() == ["scratch-OST0000", "oss1", "4", "MiB/s", "1", "MiB/s", "10/s", "80%", "0", "s"]
     assert rows[-1].endswith("5 min")
-
-
-def test_once_prints_one_frame(lake: Lake, capsys) -> None:
-    assert run(["fs", "scratch", "--once", "--lake", str(lake.root)]) == 0
-    assert "4 targets, 1 silent" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("order", "first"), [("read", "OST0000"), ("write", "OST0001"), ("ops", "MDT0000")])
-def test_targets_are_sorted_as_asked(lake: Lake, capsys, order: str, first: str) -> None:
-    assert frame(lake, capsys, "--order", order)[4].lstrip().startswith(f"scratch-{first}")
 
 
 def test_a_server_shows_its_targets_and_json_has_null_for_silent_ones(lake: Lake, capsys) -> None:
@@ -107,7 +97,7 @@ def test_rows_in_the_spool_of_the_agent_are_newer_than_the_lake(lake: Lake, tmp_
         "quality": 0,
     }  # fmt: skip
     (segments / "0001.ndjson").write_text('{"ioweather_spool": 1}\n' + json.dumps(row) + '\n{"table": "series", "sta')
-    first = frame(lake, capsys, "--order", "read")[4].split()
+    first = frame(lake, capsys)[4].split()
     assert first[0] == "scratch-OST0000"
     assert first[2:4] == ["90", "MiB/s"]
 

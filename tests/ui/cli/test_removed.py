@@ -22,6 +22,11 @@ from ioweather.ui.cli.main import run
         ("probe --annotate x /tmp", "ingest --as events"),
         ("scan --entries /tmp", "ingest --as scan_entries"),
         ("scan --project A=b /tmp", "facility check"),
+        ("now --watch", "watch ioweather now"),
+        ("fs --live --order read", "busiest targets first"),
+        ("ingest --map x y", "mapping.toml"),
+        ("probe --paper /tmp", "--file-size 200GiB --pool 200000"),
+        ("serve token create n1 --to x", "umask 077"),
         ("lake restore x", "ioweather lake backup NEW --lake BACKUP"),
     ],
 )

@@ -63,11 +63,10 @@ def test_a_persons_token_brings_no_rows(lake, tokens):
     assert not find_token(lake.root, tokens["ann"]).is_for("ann")
 
 
-def test_the_command_makes_lists_and_revokes_it(lake, tmp_path, capsys):
-    file = tmp_path / "token"
+def test_the_command_makes_lists_and_revokes_it(lake, capsys):
     root = str(lake.root)
-    assert command(["serve", "token", "create", "eve", "--user", "eve", "--to", str(file), "--lake", root]) == 0
-    assert find_token(lake.root, file.read_text().strip()).user == "eve"
+    assert command(["serve", "token", "create", "eve", "--user", "eve", "--lake", root]) == 0
+    assert find_token(lake.root, capsys.readouterr().out.strip()).user == "eve"
     assert command(["serve", "token", "create", "x", "--user", "eve", "--hosts", "n*", "--lake", root]) == 2
     assert command(["serve", "token", "list", "--lake", root, "--csv"]) == 0
     assert "eve" in capsys.readouterr().out

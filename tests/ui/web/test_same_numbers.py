@@ -180,7 +180,7 @@ def test_the_live_view_and_the_page_show_the_same_rates_of_targets(lake: Lake, c
 def test_what_a_job_cost_others_is_the_same_in_who_and_what_if(tmp_path_factory, as_json):
     from ioweather.ui.local_setup import make_demo
 
-    root = made_once(tmp_path_factory.mktemp("demo"), "demo", make_demo).lake
+    root = made_once(tmp_path_factory.mktemp("demo"), "demo", make_demo)
     found = as_json("who", "--from", "2026-03-02", "--to", "2026-03-09", "--lake", root)["culprits"]
     assert found
     for culprit in found:

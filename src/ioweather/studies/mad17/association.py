@@ -10,7 +10,7 @@ same with only files on monitored mounts; PsiO counts operations. _R and _W are 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -18,7 +18,7 @@ from scipy.special import chdtri
 
 from ioweather.core.contracts import Params, Study
 from ioweather.core.errors import UsageError
-from ioweather.core.frames import Floats, Ints
+from ioweather.core.frames import Floats, Frame, Ints
 from ioweather.core.results import (
     Cell,
     Chart,
@@ -32,7 +32,7 @@ from ioweather.core.results import (
     columns_of,
     exhibit,
 )
-from ioweather.core.units import HOUR_NS, format_bytes, format_ratio, format_seconds, names_of, pairs_of
+from ioweather.core.units import format_bytes, format_ratio, format_seconds, names_of, pairs_of
 from ioweather.facts.job_metrics import own_bytes
 from ioweather.facts.runs import LEAST_RUNS
 from ioweather.facts.system_activity import Stretches, io_ends, io_steps, job_system, volume
@@ -70,7 +70,6 @@ from ioweather.studies.mad17.explained_traffic import (
 )
 from ioweather.topics.source import DataSource
 
-_SHIFTS: Final = 99
 _LEAST_MOVED: Final = 19  # moves, for a 90% range
 COARSEST: Final = 20
 # Share of the variance of I/O time that a longer sampling interval may lose. [ours]
@@ -118,12 +117,16 @@ def _pair_volume_with_time(data: AssociationData, group: int, way: str, prefix: 
     """Return the coefficients of one group's I/O times (`time`) with the system's volume during its I/O (`prefix`)."""
     rows = data.members(group)
     volumes, times = data.of(f"{prefix}_{way}_bytes")[rows], above_resolution(data.of(f"{time}_seconds")[rows])
-    found = associate(volumes, times)
-    rates = np.divide(volumes, times, out=np.full(len(rows), np.nan), where=times > 0)
-    observed = {name: one.value for name, one in found.items()}
+    found = _pairing(data.name(group), way, volumes, times, times)
+    observed = {name: one.value for name, one in found.found.items()}
     moved = _volumes_moved_in_time(data, rows, f"{way}_bytes", monitored=prefix == "psii")
-    nulls = shift_null(times, observed, moved)
-    return Pairing(data.name(group), way, volumes, times, found, coefficients(rates, times), nulls)
+    return replace(found, nulls=shift_null(times, observed, moved))
+
+
+def _pairing(group: str, way: str, volumes: Floats, times: Floats, length: Floats) -> Pairing:
+    """Return the coefficients of `volumes`, and of the volumes per `length`, with `times`."""
+    rates = np.divide(volumes, length, out=np.full(len(length), np.nan), where=length > 0)
+    return Pairing(group, way, volumes, times, associate(volumes, times), coefficients(rates, times), {})
 
 
 def _volumes_moved_in_time(
@@ -146,19 +149,13 @@ def _volumes_moved_in_time(
     first, last = io_ends(spans)
     count, step = grid.count, grid.step_ns
     usable = stretches.steps > 0
-    for shift in (_time_shifts(grid) if shifts is None else shifts).tolist():
+    for shift in (time_shifts(grid) if shifts is None else shifts).tolist():
         # A run goes around the end as a whole; one that would be cut there reaches outside and is left out.
         move = np.where(grid.closed(first) + shift >= count, shift - count, shift)
         here = Stretches(
             stretches.run, stretches.first + move[stretches.run], stretches.last + move[stretches.run], stretches.runs
         )
         yield volume(grid, metric, here, first + move * step, last + move * step, usable)[0]
-
-
-def _time_shifts(grid: Steps) -> Ints:
-    """Return shifts in steps; none is within an hour (or a tenth of the period) of no shift."""
-    least = int(max(1, HOUR_NS // grid.step_ns))
-    return time_shifts(grid.count, _SHIFTS, least=min(least, grid.count // 10))
 
 
 def _rank_correlations_moved_in_time(data: AssociationData, fine: Level, coarse: Level, way: str) -> Floats:
@@ -168,11 +165,14 @@ def _rank_correlations_moved_in_time(data: AssociationData, fine: Level, coarse:
     steps, so that D_D does not change.
     """
     rows, grid = data.members(fine.group), data.grid.coarsened(coarse.factor)
-    shifts, metric = _time_shifts(grid), f"{way}_bytes"
+    shifts, metric = time_shifts(grid), f"{way}_bytes"
     before = _volumes_moved_in_time(data, rows, metric, shifts=shifts * (coarse.factor // fine.factor))
     after = _volumes_moved_in_time(data, rows, metric, grid=grid, shifts=shifts)
-    sides = zip(before, after, strict=True)
-    pairs = [(complete_pairs(a, fine.d_d), complete_pairs(b, coarse.d_d)) for a, b in sides]
+    d_d = [level.system.floats("d_d_seconds") for level in (fine, coarse)]
+    pairs = [
+        [complete_pairs(volumes, times) for volumes, times in zip(both, d_d, strict=True)]
+        for both in zip(before, after, strict=True)
+    ]
     ranks = [[spearman(*pair) if len(pair[0]) >= MIN_PAIRS else np.nan for pair in both] for both in pairs]
     return np.array(ranks, np.float64).reshape(-1, 2)
 
@@ -210,9 +210,7 @@ def _metadata_table(data: AssociationData) -> Iterator[Piece]:
         times, length = above_resolution(data.of("d_u_m_seconds")[rows]), data.of("run_seconds")[rows]
         for way in _WAYS:
             counts = data.of(f"psi_{way}_ops_count")[rows]
-            rates = np.divide(counts, length, out=np.full(len(rows), np.nan), where=length > 0)
-            found = associate(counts, times)
-            pairs.append(Pairing(data.name(group), way, counts, times, found, coefficients(rates, times), {}))
+            pairs.append(_pairing(data.name(group), way, counts, times, length))
     yield "A longer run overlaps more operations, so the rate PsiO/D_J is shown too."
     if not any(name in data.grid.values for name in ("read_ops", "write_ops")):
         yield "The server samples contain no operation counts (read_ops, write_ops)."
@@ -245,26 +243,15 @@ def _monitored_table(data: AssociationData) -> Iterator[Piece]:
             yield Finding(f"{name}: {of_files} and {of_bytes} are on monitored mounts.", name="monitored_share")
         # The effect of restricting to monitored mounts; the same runs are resampled for both.
         columns = ("psid_read_bytes", "d_d_seconds", "psii_read_bytes", "d_i_seconds")
-        _, change = _spearman_change([data.of(column)[rows] for column in columns], 20)
+        change = spearman_change(*(data.of(column)[rows] for column in columns), least=20)
         if change is not None:
-            value, low, high = change
+            value, low, high, _ = change
             words = "helps" if low > 0 else "lowers the coefficient" if high < 0 else "makes no detectable difference"
             by = f"(Spearman with reads changes by {value:+.2f}, {low:+.2f} to {high:+.2f})"
             text = f"{name}: restricting to monitored mounts {words} {by}."
             changes.append(Finding(text, name="monitored_change"))
     pairs = [_pair_volume_with_time(data, group, way, "psii", "d_i") for group in data.shown for way in _WAYS]
     yield changes, SHARED_STEPS, _coefficients(data, pairs, "D_I", "PsiI")
-
-
-def _spearman_change(columns: list[Floats], least: int) -> tuple[int, tuple[float, float, float] | None]:
-    """Return n and the change (value, low, high) of Spearman's coefficient from the first two columns to the last
-    two."""
-    there = np.isfinite(np.stack(columns)).all(axis=0)
-    n = int(there.sum())
-    if n < least:
-        return n, None
-    a, b, c, d = (column[there] for column in columns)
-    return n, spearman_change((a, b, c, d))
 
 
 def _coefficients(data: AssociationData, pairs: list[Pairing], time: str, symbol: str) -> Iterator[Piece]:
@@ -370,17 +357,22 @@ def association_findings(pairs: list[Pairing], time: str, symbol: str) -> Iterat
 
 @dataclass(frozen=True)
 class Level:
-    """Times and volumes of one group's runs, with `factor` samples in one."""
+    """The system during one group's runs, with `factor` samples in one."""
 
     group: int
     factor: int
     step_seconds: float
-    steps: Floats
-    d_d: Floats
-    psid: dict[str, Floats]
-    metadata: Floats
-    psi_read_ops: Floats
-    load: Floats  # bytes per second that others moved in the steps with its I/O
+    system: Frame
+
+    def pair(self, way: str) -> tuple[Floats, Floats]:
+        """Return PsiD and D_D."""
+        return self.system.floats(f"psid_{way}_bytes"), self.system.floats("d_d_seconds")
+
+    @property
+    def load(self) -> Floats:
+        """Bytes per second that others moved in the steps with a run's I/O."""
+        others = sum(self.system.floats(f"others_io_high_{way}_bytes") for way in _WAYS)
+        return others / self.system.floats("d_d_seconds")
 
 
 def run_granularity(source: DataSource, params: Params) -> Iterator[Exhibit]:
@@ -393,21 +385,15 @@ def run_granularity(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 
 def _levels(data: AssociationData, group: int) -> Iterator[Level]:
-    """Yield the group's columns at 1 to COARSEST samples in one."""
+    """Yield the system during the group's runs at 1 to COARSEST samples in one."""
     rows = data.members(group)
     spans = data.spans.of_runs(rows)
     start, end = (data.runs.ints(name)[rows] for name in ("start_ns", "end_ns"))
-    metadata = above_resolution(data.of("d_u_m_seconds")[rows])
     for factor in range(1, COARSEST + 1):
         grid = data.grid.coarsened(factor)
         if grid.count < 2:
             return
-        system = job_system(grid, start, end, spans)
-        times, opens = (np.asarray(system.array(name)) for name in ("d_d_seconds", "psi_read_ops_count"))
-        volumes = {way: np.asarray(system.array(f"psid_{way}_bytes")) for way in _WAYS}
-        steps = system.floats("d_d_steps")
-        others = sum(system.floats(f"others_io_high_{way}_bytes") for way in _WAYS)
-        yield Level(group, factor, grid.step_seconds, steps, times, volumes, metadata, opens, others / times)
+        yield Level(group, factor, grid.step_seconds, job_system(grid, start, end, spans))
 
 
 @exhibit("mad17.fig9")
@@ -415,9 +401,9 @@ def _steps_used(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
     """Steps with I/O per run, by sampling interval."""
     rows: list[tuple[float, str, float, int]] = []
     for level in levels:
-        n = int(np.isfinite(level.steps).sum())
-        if n:
-            rows.append((level.step_seconds, data.name(level.group), float(np.nanmean(level.steps)), n))
+        steps = known(level.system.floats("d_d_steps"))
+        if len(steps):
+            rows.append((level.step_seconds, data.name(level.group), float(steps.mean()), len(steps)))
     columns = "interval: sampling interval [seconds]; group [text]; steps: steps with I/O, mean [count]; n [count]"
     made = ResultTable.of("steps", columns, rows)
     yield made
@@ -435,37 +421,36 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
     for level in levels:
         asked = level.group == data.asked
         for way in _WAYS:
-            found = coefficients(level.psid[way], level.d_d) if asked else {}
+            found = coefficients(*level.pair(way)) if asked else {}
             every += [(level.step_seconds, way, MEASURES[name], number(value)) for name, value in found.items()]
-            pairs = complete_pairs(level.psid[way], level.d_d)
-            rank = spearman_interval(*pairs, _REPLICATES)
-            known_rank = rank or (None, None, None)  # a gap in the line
-            ranks.append((level.step_seconds, f"{data.name(level.group)} {way}", *known_rank, len(pairs[0])))
-        found = coefficients(level.psi_read_ops, above_resolution(level.metadata)) if asked else {}
-        metadata += [(level.step_seconds, MEASURES[name], number(value)) for name, value in found.items()]
+            pairs = complete_pairs(*level.pair(way))
+            rank = spearman_interval(*pairs, _REPLICATES) or (None, None, None)  # a gap in the line
+            ranks.append((level.step_seconds, f"{data.name(level.group)} {way}", *rank, len(pairs[0])))
+        if asked:
+            times = above_resolution(data.of("d_u_m_seconds")[data.members(level.group)])
+            found = coefficients(level.system.floats("psi_read_ops_count"), times)
+            metadata += [(level.step_seconds, MEASURES[name], number(value)) for name, value in found.items()]
     interval, encoding = "interval: sampling interval [seconds]", "x=interval y=value series=measure"
     drawn = ResultTable.of("all", f"{interval}; way [text]; measure [text]; value: coefficient", every)
     yield Chart.of("timeline", drawn, encoding, f"D_D with PsiD: {data.name(data.asked)}", facet="way")
     if any(row[2] is not None for row in ranks):
         columns = f"{interval}; series [text]; value: Spearman; low: 90% from; high: 90% to; n [count]"
-        drawn, title = (
-            ResultTable.of("ranks", columns, ranks),
-            "Spearman correlation of D_D and PsiD, and its 90% interval",
-        )
+        drawn = ResultTable.of("ranks", columns, ranks)
+        title = "Spearman correlation of D_D and PsiD, and its 90% interval"
         yield Chart.of("band", drawn, "x=interval y=value low high", title, facet="series")
     if any(row[2] is not None for row in metadata):
         drawn = ResultTable.of("metadata", f"{interval}; measure [text]; value: coefficient", metadata)
         yield Chart.of("timeline", drawn, encoding, "D_U_M with PsiO_R")
     # Finest against coarsest, with the same resampled runs.
-    known: list[tuple[list[float], Floats, float, int]] = []
+    strongest: list[tuple[list[float], Floats, float, int]] = []
     for group in data.shown:
         own = [level for level in levels if level.group == group]
         for way in _WAYS if len(own) > 1 else ():
             fine, coarse = own[0], own[-1]
-            n, change = _spearman_change([fine.psid[way], fine.d_d, coarse.psid[way], coarse.d_d], MIN_PAIRS)
+            change = spearman_change(*fine.pair(way), *coarse.pair(way))
             if change is None:
                 continue
-            value, low, high = change
+            value, low, high, n = change
             name, method = f"spearman_change_{way}[{data.name(group)}]", "same resampled runs for both granularities"
             yield Estimate(name, value, "", low, high, LEVEL, n, method)
             steps = f"from {format_seconds(fine.step_seconds)} to {format_seconds(coarse.step_seconds)}"
@@ -474,18 +459,18 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
             gone = (moved[:, 1] - moved[:, 0])[np.isfinite(moved).all(axis=1)]
             if len(gone) >= _LEAST_MOVED:
                 least, usual, most = np.quantile(gone, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2]).tolist()
-                sides = [spearman(*complete_pairs(level.psid[way], level.d_d)) for level in (fine, coarse)]
-                known.append((sides, moved, (high - low) / 2, n))
+                sides = [spearman(*complete_pairs(*level.pair(way))) for level in (fine, coarse)]
+                strongest.append((sides, moved, (high - low) / 2, n))
                 by += f"; for time-shifted runs, by {usual:+.2f} ({least:+.2f} to {most:+.2f})"
             text = f"{data.name(group)}: {steps} the rank correlation with {way}s {by}."
             yield Finding(text, name="change_with_interval")
-    if known:
-        fewest = min(len(moved) for _, moved, _, _ in known)
-        moves = np.stack([moved[:fewest] for _, moved, _, _ in known])
-        observed, halves = np.array([sides for sides, *_ in known]), np.array([half for *_, half, _ in known])
+    if strongest:
+        fewest = min(len(moved) for _, moved, _, _ in strongest)
+        moves = np.stack([moved[:fewest] for _, moved, _, _ in strongest])
+        observed, halves = np.array([sides for sides, *_ in strongest]), np.array([half for *_, half, _ in strongest])
         value, half, chosen = _strongest_change(observed, moves, halves)
         method = "of the strongest association, minus that of the strongest in time-shifted runs"
-        n = known[chosen][3]
+        n = strongest[chosen][3]
         yield Estimate("spearman_change_beyond_moved", value, "", value - half, value + half, LEVEL, n, method)
     yield (
         "With longer steps, fewer runs lie completely in monitored steps, and each coefficient uses only these "
@@ -523,7 +508,7 @@ def _sampling_interval(data: AssociationData, levels: list[Level]) -> Iterator[P
     rho, low, high = found
     method = "squared rank correlation, within groups"
     yield Estimate("explained_ratio", rho**2, "ratio", low**2, high**2, LEVEL, n, method)
-    changes = [spearman_change((x[0], y, each, y), explained=True) for each in x[1:]]
+    changes = [spearman_change(x[0], y, each, y, explained=True) for each in x[1:]]
     enough = [*(change is not None and change[1] >= -WORTH_IT for change in changes), False]
     best = enough.index(False)
     seconds = [format_seconds(each[0].step_seconds) for each in steps]
@@ -587,17 +572,12 @@ def _choose_run(data: AssociationData) -> int | None:
     """Return the row of the chosen run, else of the slowest complete one of the group."""
     asked = data.params.get("job")
     if asked:
-        text = str(asked)
-        ids = [str(value) for value in data.runs.ints("job_id").tolist()]
-        digests = [str(value) for value in data.runs.frame.text("log_digest").tolist()]
-        found = [
-            i
-            for i, (job, digest) in enumerate(zip(ids, digests, strict=True))
-            if job == text or digest.startswith(text)
-        ]
-        if not found:
-            raise UsageError(f"Run {text!r} does not exist.", hint="Specify a job ID or the start of a log digest.")
-        return found[0]
+        digests = data.runs.frame.text("log_digest").tolist()
+        jobs = zip(data.runs.ints("job_id").tolist(), digests, strict=True)
+        for row, (job, digest) in enumerate(jobs):
+            if str(job) == str(asked) or str(digest).startswith(str(asked)):
+                return row
+        raise UsageError(f"Run {str(asked)!r} does not exist.", hint="Specify a job ID or the start of a log digest.")
     members = data.members(data.asked)
     times = data.of("io_seconds")[members]
     return int(members[np.nanargmax(times)]) if len(members) and np.isfinite(times).any() else None

@@ -17,6 +17,8 @@ from scipy.spatial import cKDTree
 from scipy.special import digamma, stdtrit
 
 from ioweather.core.frames import Floats, Ints
+from ioweather.core.units import HOUR_NS
+from ioweather.facts.system_grid import Steps
 from ioweather.stats.dependence import midranks, pearson, spearman
 from ioweather.stats.estimates import LEVEL, MIN_BLOCKS, EffectiveSample, default_block, effective_sample
 
@@ -25,6 +27,7 @@ Measure: TypeAlias = Callable[[Floats, Floats], Any]
 NEIGHBOURS: Final = 3
 REPLICATES: Final = 400
 MOST_SHIFTS: Final = 199
+_TIME_SHIFTS: Final = 99
 MIN_PAIRS: Final = 8
 # Beyond this many pairs intervals, p values and distances come from a sample of this size: they are narrow enough.
 MOST_RESAMPLED: Final = 500
@@ -38,13 +41,12 @@ _LEAST_ERROR: Final = 0.8
 class Association:
     """A coefficient with its interval, and the share of shuffled pairings that reach it."""
 
-    measure: str
     value: float
-    low: float | None
-    high: float | None
     n: int
-    p: float | None
     method: str
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
 
 
 def _centred_distances(x: Floats) -> Floats:
@@ -64,8 +66,8 @@ def distance_correlation(x: Floats, y: Floats) -> float:
     return float(np.sqrt(max(float((a * b).sum()), 0.0) / np.sqrt(scale))) if scale > 0 else float("nan")
 
 
-def mutual_information(x: Floats, y: Floats) -> float:
-    """Return the mutual information in nats, at least 0.
+def normalised_information(x: Floats, y: Floats) -> float:
+    """Return mutual information on the scale of a correlation, 0 to 1.
 
     Ties are broken by noise far below the smallest difference, with a fixed seed.
     """
@@ -83,13 +85,8 @@ def mutual_information(x: Floats, y: Floats) -> float:
         ordered = np.sort(values)
         below = np.searchsorted(ordered, values - radius, "left")
         counts.append(np.searchsorted(ordered, values + radius, "right") - below)
-    value = digamma(NEIGHBOURS) + digamma(n) - np.mean(digamma(counts[0]) + digamma(counts[1]))
-    return max(float(value), 0.0)
-
-
-def normalised_information(x: Floats, y: Floats) -> float:
-    """Return mutual information on the scale of a correlation, 0 to 1."""
-    return float(np.sqrt(1 - np.exp(-2 * mutual_information(x, y))))
+    nats = max(float(digamma(NEIGHBOURS) + digamma(n) - np.mean(digamma(counts[0]) + digamma(counts[1]))), 0.0)
+    return float(np.sqrt(1 - np.exp(-2 * nats)))
 
 
 MEASURES: Final[dict[str, Measure]] = {
@@ -98,8 +95,6 @@ MEASURES: Final[dict[str, Measure]] = {
     "distance_correlation": distance_correlation,
     "mutual_information": normalised_information,
 }
-
-
 SIGNED: Final = ("pearson", "spearman")
 
 
@@ -139,37 +134,35 @@ def associate(x: NDArray[Any], y: NDArray[Any], *, replicates: int = REPLICATES)
     """
     a, b = complete_pairs(x, y)
     n = len(a)
-    if n < MIN_PAIRS:
-        words = f"{n} pairs are too few"
-        return {name: Association(name, float("nan"), None, None, n, None, words) for name in MEASURES}
     if n > MOST_RESAMPLED:
-        rows, whole = _sample_rows(n), coefficients(a, b)
-        out = {}
+        rows, whole, out = _sample_rows(n), coefficients(a, b), {}
         for name, found in associate(a[rows], b[rows], replicates=replicates).items():
             shift = whole[name] - found.value
             low, high = (None if end is None else end + shift for end in (found.low, found.high))
             method = f"{found.method}, of {MOST_RESAMPLED:,} pairs"
-            out[name] = Association(name, whole[name], low, high, n, found.p, method)
+            out[name] = Association(whole[name], n, method, low, high, found.p)
         return out
-    out = {}
-    for name, measure in MEASURES.items():
-        value = measure(a, b) if np.ptp(a) and np.ptp(b) else float("nan")
-        if not np.isfinite(value):
-            out[name] = Association(name, value, None, None, n, None, "one of the two variables is constant")
-            continue
-        low, high, method = (_bootstrap if name in SIGNED else _half_samples)(name, a, b, value, replicates)
-        out[name] = Association(name, value, low, high, n, shift_p(name, a, b, value), method)
+    words = f"{n} pairs are too few" if n < MIN_PAIRS else "one of the two variables is constant"
+    out = {name: Association(value, n, words) for name, value in coefficients(a, b).items()}
+    for name, found in out.items():
+        if np.isfinite(found.value):
+            low, high, method = interval_of(name, a, b, found.value, replicates)
+            out[name] = Association(found.value, n, method, low, high, shift_p(name, a, b, found.value))
     return out
 
 
-def _bootstrap(
+def interval_of(
     name: str, x: Floats, y: Floats, value: float, replicates: int
 ) -> tuple[float | None, float | None, str]:
-    """Return low, high and method of a signed coefficient: percentiles over circular blocks of pairs on Fisher's scale,
-    stretched by the effective sample."""
+    """Return low, high and method of a coefficient.
+
+    Of a signed one: percentiles over circular blocks of pairs on Fisher's scale, stretched by the effective sample.
+    """
     spread = effective_pairs(name, x, y)
     if not spread.enough:
         return None, None, f"too few independent runs, about {float(spread.count):.0f}"
+    if name not in SIGNED:
+        return _half_samples(MEASURES[name], x, y, value, float(spread.count), replicates)
     drawn = _draw_blocks(len(x), replicates)
     found = _fisher_z(MEASURES[name](x[drawn], y[drawn]))
     low, high = np.tanh(_stretched_percentiles(found, float(_fisher_z(value)), spread))
@@ -239,19 +232,22 @@ def _stretched_percentiles(found: Floats, value: float, spread: EffectiveSample)
 def spearman_interval(x: Floats, y: Floats, replicates: int = REPLICATES) -> tuple[float, float, float] | None:
     """Return value, low and high of Spearman's coefficient; None without an interval."""
     value = spearman(x, y) if len(x) >= MIN_PAIRS else float("nan")
-    low, high, _ = _bootstrap("spearman", x, y, value, replicates) if np.isfinite(value) else (None, None, "")
+    low, high, _ = interval_of("spearman", x, y, value, replicates) if np.isfinite(value) else (None, None, "")
     return (value, low, high) if low is not None and high is not None else None
 
 
 def spearman_change(
-    columns: tuple[Floats, Floats, Floats, Floats], *, explained: bool = False
-) -> tuple[float, float, float] | None:
-    """Return Spearman of the last two columns minus that of the first two, with an interval: value, low, high.
+    *columns: Floats, least: int = MIN_PAIRS, explained: bool = False
+) -> tuple[float, float, float, int] | None:
+    """Return Spearman of the last two columns minus that of the first two, with an interval: value, low, high, n.
 
     With `explained`, the difference of the variances that they explain: of the squares, with the coefficients' signs.
-    The same rows are drawn for both. None without an interval.
+    The same rows are drawn for both. None without an interval, and for fewer than `least` complete rows.
     """
-    x, y, later_x, later_y = columns
+    there = np.isfinite(np.stack(columns)).all(axis=0)
+    x, y, later_x, later_y = (column[there] for column in columns)
+    if len(x) < least:
+        return None
 
     def change(first: Any, last: Any) -> Any:
         return last * np.abs(last) - first * np.abs(first) if explained else last - first
@@ -265,22 +261,20 @@ def spearman_change(
     drawn = _draw_blocks(len(x), REPLICATES)
     found = change(spearman(x[drawn], y[drawn]), spearman(later_x[drawn], later_y[drawn]))
     low, high = _stretched_percentiles(found, value, spread)
-    return value, float(low), float(high)
+    return value, float(low), float(high), len(x)
 
 
 def _half_samples(
-    name: str, x: Floats, y: Floats, value: float, replicates: int
-) -> tuple[float | None, float | None, str]:
+    measure: Measure, x: Floats, y: Floats, value: float, independent: float, replicates: int
+) -> tuple[float, float, str]:
     """Return the interval by the delete-half jackknife (Shao & Wu 1989): pairs drawn twice would raise these measures.
 
     The spread over half samples is the standard error, and their mean excess the bias. The bias is uncertain, so the
     interval covers the value with and without it. Blocks are drawn as a whole, and are longer with autocorrelation.
     Autocorrelated pairs raise mutual information, while every k-th pair, being few, gives too low a value: the lower
     end moves half of the way between the two."""
-    n, spread, measure = len(x), effective_pairs(name, x, y), MEASURES[name]
-    if not spread.enough:
-        return None, None, f"too few independent runs, about {float(spread.count):.0f}"
-    block = max(default_block(n), min(round(3 * n / float(spread.count)), n // MIN_BLOCKS))
+    n, count_of_pairs = len(x), _bartlett_count(x, y)
+    block = max(default_block(n), min(round(3 * n / independent), n // MIN_BLOCKS))
     rng = np.random.default_rng(_SEED)
     labels = np.arange(n) // block
     count = int(labels[-1]) + 1
@@ -292,9 +286,9 @@ def _half_samples(
         found.append(measure(x[rows], y[rows]))
     halves, at = _fisher_z(np.array(found)), float(_fisher_z(value))
     freed = 2 * at - float(np.nanmean(halves))
-    error = max(float(np.nanstd(halves)), _LEAST_ERROR * _bartlett_count(x, y) ** -0.5)
+    error = max(float(np.nanstd(halves)), _LEAST_ERROR * count_of_pairs**-0.5)
     half = -float(stdtrit(count - 1, (1 - LEVEL) / 2)) * error
-    step = max(1, min(round(n / _bartlett_count(x, y)), n // MIN_PAIRS))
+    step = max(1, min(round(n / count_of_pairs), n // MIN_PAIRS))
     thinned = np.mean([_fisher_z(measure(x[first::step], y[first::step])) for first in range(step)])
     lifted = max(0.0, at - float(thinned))
     low, high = max(0.0, float(np.tanh(min(at, freed) - half - 0.5 * lifted))), float(np.tanh(max(at, freed) + half))
@@ -360,13 +354,15 @@ class ShiftNull:
     values: tuple[float, ...]
 
 
-def time_shifts(steps: int, most: int, *, least: int) -> Ints:
-    """Return up to `most` shifts of a circular series of `steps`, at least `least` steps from no shift."""
-    if steps < 2 * least + 2:
+def time_shifts(grid: Steps) -> Ints:
+    """Return shifts in steps around the end of the period; none is within an hour (or a tenth of the period) of no
+    shift."""
+    least = min(int(max(1, HOUR_NS // grid.step_ns)), grid.count // 10)
+    if grid.count < 2 * least + 2:
         return np.zeros(0, np.int64)
     rng = np.random.default_rng(_SEED + 2)
-    width = steps - 2 * least
-    return np.asarray(least + rng.choice(width, min(most, width), replace=False), np.int64)
+    width = grid.count - 2 * least
+    return np.asarray(least + rng.choice(width, min(_TIME_SHIFTS, width), replace=False), np.int64)
 
 
 def shift_null(y: Floats, observed: dict[str, float], shifted: Iterator[Floats]) -> dict[str, ShiftNull]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.fft import irfft2, next_fast_len, rfft2
 
 from ioweather.core.errors import UsageError
@@ -65,12 +64,10 @@ class Density:
         return found
 
 
-def density(x: NDArray[Any], y: NDArray[Any]) -> Density | None:
-    """Return the Gaussian kernel density of the points; None for fewer than three or without spread in one
-    direction."""
-    points = np.stack([np.asarray(x, np.float64), np.asarray(y, np.float64)], axis=1)
-    points = points[np.isfinite(points).all(axis=1)]
-    if len(points) < 3 or np.ptp(points, axis=0).min() <= 0:
+def density(x: Floats, y: Floats) -> Density | None:
+    """Return the Gaussian kernel density of at least three points; None without spread in one direction."""
+    points = np.stack([x, y], axis=1)
+    if np.ptp(points, axis=0).min() <= 0:
         return None
     # In units of the standard deviation, so that the two scales (bytes, seconds) meet.
     scale = points.std(axis=0, ddof=1)
@@ -147,8 +144,7 @@ def _forest_curves(data: AssociationData) -> Iterator[Piece]:
         text = f"From low to high system {way} volume, D_D goes from {low} to {high} ({rise:+.0%})."
         yield Finding(text, name="time_with_volume")
     yield f"The forest has {TREES} trees and at least {LEAST_LEAF} runs per leaf. The paper gives no settings."
-    yield SHARED_STEPS
-    yield data.caveats, data.coverage
+    yield SHARED_STEPS, data.caveats, data.coverage
 
 
 def _curve_rows(at: Floats, curves: Mapping[str, Sequence[Floats]]) -> list[tuple[Cell, ...]]:
@@ -249,5 +245,4 @@ def _conditional_density(data: AssociationData) -> Iterator[Piece]:
         )
     if not drawn:
         yield Finding("Volume or time is constant.", "undecided", name="nothing_varies")
-    yield "Gaussian kernels on a grid with Scott's bandwidth.", SHARED_STEPS
-    yield data.caveats, data.coverage
+    yield "Gaussian kernels on a grid with Scott's bandwidth.", SHARED_STEPS, data.caveats, data.coverage

@@ -13,7 +13,7 @@ from ioweather.core import choices
 from ioweather.core.contracts import Param, Params, Study
 from ioweather.core.errors import UsageError
 from ioweather.core.frames import Bools, Floats, Frame, Ints
-from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding, Piece, exhibit
+from ioweather.core.results import Chart, Coverage, Exhibit, Finding, Piece, exhibit
 from ioweather.core.units import format_bytes, format_seconds, names_of
 from ioweather.facts.accounting import match_jobs
 from ioweather.facts.job_metrics import SPAN_COLUMNS, IoSpans, io_spans, spread_over_steps
@@ -83,14 +83,10 @@ class AssociationData:
         """A column of the runs or of the system during them, null as NaN."""
         return self.system.floats(name) if name in self.system else self.runs.floats(name)
 
-    @cached_property
-    def _times(self) -> Ints:
-        return self.runs.ints("start_ns")
-
     def members(self, group: int) -> Ints:
         """Complete runs of a group in order of time."""
         rows = np.flatnonzero((self.groups.of_run == group) & self.complete)
-        return np.asarray(rows[np.argsort(self._times[rows], kind="stable")], np.int64)
+        return np.asarray(rows[np.argsort(self.runs.ints("start_ns")[rows], kind="stable")], np.int64)
 
     @cached_property
     def shown(self) -> list[int]:
@@ -112,9 +108,8 @@ class AssociationData:
             f"extend {STATES[2]} the monitored period": int((codes == 2).sum()),
             "no reads or writes recorded": int(((codes == 0) & ~self.complete).sum()),
         }
-        unit, detail = "runs", "runs with system samples from start to end"
-        left_out = {k: n for k, n in left_out.items() if n}
-        runs = Coverage(self.runs.rows, int(self.complete.sum()), unit, left_out, detail)
+        left_out, detail = {k: n for k, n in left_out.items() if n}, "runs with system samples from start to end"
+        runs = Coverage(self.runs.rows, int(self.complete.sum()), "runs", left_out, detail)
         return (*self.runs.coverage, runs, self.grid.coverage("sampling intervals"))
 
     @property
@@ -175,12 +170,6 @@ def association_data(source: DataSource, params: Params) -> AssociationData | No
         few = ", ".join(groups.names[:8])
         raise UsageError(f"No unique group matches {params['group']!r}.", hint=f"The largest are: {few}.")
     return AssociationData(runs, grid, spans, system, groups, asked, params, mounts is not None)
-
-
-SPREAD: Final = (
-    "The data of a file are spread evenly from its first to its last read or write. If the files have no times, the "
-    "data of a run are spread over its run time."
-)
 
 
 def logged_bytes(runs: Frame, files: Frame, steps: Steps) -> Floats:
@@ -254,29 +243,29 @@ def _explained_traffic(source: DataSource, steps: Steps, params: Params) -> Iter
         if share.value > 1.2:
             text = "This is more than 100%: the logs include other file systems or cached data."
             yield Finding(text, name="more_than_all")
-    together = _correlation(own, system, usable, intervals)
+    # In shares of the greatest step: squares of bytes would lose digits.
+    shown = [np.where(usable, line, 0.0) for line in (own, system)]
+    x, y = (line / max(float(np.nanmax(line, initial=0.0)), 1.0) for line in shown)
+    sums = intervals.sums(np.asarray(usable, np.float64), x, y, x * x, y * y, x * y)
+    together = intervals.estimate("correlation", "", sums, correlation, n=n, scale="fisher")
     yield together
     if together.value is not None:
         text = f"Server traffic and logged traffic are correlated: {together.value:.2f} (n {together.n})."
         yield Finding(text, name="correlation")
-    yield f"{SPREAD} {where}", SERVER_TRAFFIC, steps.coverage("sampling intervals"), whose
+    yield (
+        "The data of a file are spread evenly from its first to its last read or write. If the files have no times, "
+        f"the data of a run are spread over its run time. {where}"
+    )
+    yield SERVER_TRAFFIC, steps.coverage("sampling intervals"), whose
 
 
 def _mean_in_bins(values: Floats, width: int) -> Floats:
-    """Sum `width` steps in one, scaled up for missing steps; a bin without any is missing."""
+    """Sum `width` steps in one."""
     count = len(values) // width
     table = values[: count * width].reshape(count, width)
     known = np.isfinite(table).sum(axis=1)
     # Scaled up for missing steps within a bin; a bin without any is missing.
     return np.where(known > 0, np.nansum(table, axis=1) * width / np.maximum(known, 1), np.nan)
-
-
-def _correlation(own: Floats, system: Floats, usable: Bools, intervals: Intervals) -> Estimate:
-    """Pearson's coefficient over the servers' intervals."""
-    scale = [max(float(np.nanmax(np.where(usable, line, 0.0), initial=0.0)), 1.0) for line in (own, system)]
-    x, y = (np.where(usable, line, 0.0) / most for line, most in zip((own, system), scale, strict=True))
-    sums = intervals.sums(np.asarray(usable, np.float64), x, y, x * x, y * y, x * y)
-    return intervals.estimate("correlation", "", sums, correlation, n=int(usable.sum()), scale="fisher")
 
 
 STUDY = Study(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-import tomllib
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
@@ -40,7 +39,6 @@ from ioweather.lake.inventory import find_overlaps, summarise_series
 from ioweather.lake.lake import Lake, Snapshot, open_lake
 from ioweather.lake.sandbox import run_user_sql
 from ioweather.lake.workers import usable_cores
-from ioweather.readers.prometheus.mapping import Mappings
 from ioweather.readers.prometheus.server import PrometheusServer
 from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.scan.tally import bins_frame, scans_frame
@@ -81,7 +79,6 @@ Examples:
 @click.option("--source", help="Read as this source instead of detecting the format.")
 @click.option("--as", "table", metavar="TABLE", help="Read CSV, JSON or Parquet into this table (with --select).")
 @path_option("--select", "FILE|NAME", "File with the SELECT that makes rows of the table, or lfs_df or mmdf.")
-@path_option("--map", "PATH", "TOML file that maps Prometheus metrics.", "map_file")
 @click.option("--zone", help="Time zone of local times without offset (default: the facility's).")
 @click.option("--start", metavar="TIME", help="Start time of an undated file, or of the range to fetch from a server.")
 @path_option("--token-file", "PATH", "File with a bearer token for a server.")
@@ -110,7 +107,6 @@ def ingest(
     source: str | None,
     table: str | None,
     select: Path | None,
-    map_file: Path | None,
     engine: dict[str, Any],
     list_sources: bool,
     no_create: bool,
@@ -137,18 +133,13 @@ def ingest(
         raise UsageError("--once and --all need --watch.")
     if not paths:
         raise UsageError("Specify files or directories to read.", hint="See `ioweather ingest --help`.")
-    if table is not None and map_file is not None:
-        raise UsageError(
-            f"Mapping files are replaced by SQL: ioweather ingest --as {table} --select map.sql FILE.",
-            hint="A SELECT has the same columns, with their units; examples are in docs/how-to/any-csv.md.",
-        )
     if (table is None) != (select is None):
         raise UsageError("--as and --select must be used together.", hint="See docs/how-to/any-csv.md.")
     lake = _with_facility(open_lake(lake_dir, create=not no_create), [Path(path) for path in paths])
     context = _context(known, lake.facility)
     into = (table, read_select_text(select)) if table and select else None
     if into is None:
-        context = replace(context, mapping=_labels_mapping(map_file) if map_file else own_mapping(lake.root))
+        context = replace(context, mapping=own_mapping(lake.root))
     token = _text_of(token_file, "--token-file").strip() if token_file else None
     servers = [PrometheusServer.from_url(path, token) for path in paths if is_address(path)]
     files = [Path(path) for path in paths if not is_address(path)]
@@ -201,21 +192,6 @@ def _context(known: dict[str, Any], facility: Facility) -> ReadContext:
         paths=known["path_policy"],
         keep_raw=known["raw"],
     )
-
-
-def _labels_mapping(file: Path) -> dict[str, Any]:
-    """Read and check the mapping of metrics once, not once per file."""
-    try:
-        document = tomllib.loads(_text_of(file, "--map"))
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"--map {file} is not valid TOML: {error}.") from None
-    if "metric" not in document:
-        raise UsageError(
-            f"--map {file} has no [[metric]] table, which labelled samples need. For CSV, use --as and --select.",
-            hint="See docs/how-to/prometheus-in.md and docs/how-to/any-csv.md.",
-        )
-    Mappings(document)
-    return document
 
 
 def _text_of(file: Path, option: str) -> str:

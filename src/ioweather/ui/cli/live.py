@@ -22,7 +22,6 @@ from ioweather.ui.cli.questions import command_of
 from ioweather.ui.cli.screen import say, say_json
 from ioweather.ui.cli.terminal import print_table
 
-ORDERS: Final = ("total", "read", "write", "ops", "name")
 _PERIOD_SECONDS: Final = 2.0
 _COLUMNS: Final = (
     "target [text]; server [text]; read [bytes_per_s]; written [bytes_per_s]; operations [ops_per_s]; full [ratio]; "
@@ -30,8 +29,8 @@ _COLUMNS: Final = (
 )
 
 
-def show_live(lake_dir: str | None, where: str | None, order: str, *, once: bool, as_json: bool) -> None:
-    """Print the newest rates every two seconds; with `once`, without a terminal, or as JSON, once."""
+def show_live(lake_dir: str | None, where: str | None, *, as_json: bool) -> None:
+    """Print the newest rates every two seconds; without a terminal, or as JSON, once."""
     with suppress(IoweatherError):  # what opens the lake says why it cannot be read
         show_times_in(zone_named(zone_of(lake_dir)))
     while True:
@@ -40,15 +39,14 @@ def show_live(lake_dir: str | None, where: str | None, order: str, *, once: bool
         if as_json:
             say_json(asdict(found))
             return
-        if not once:
-            click.clear()  # nothing without a terminal
-        _print_frame(found, order)
-        if once or not sys.stdout.isatty():
+        click.clear()  # nothing without a terminal
+        _print_frame(found)
+        if not sys.stdout.isatty():
             return
         time.sleep(_PERIOD_SECONDS)
 
 
-def _print_frame(found: LatestRates, order: str) -> None:
+def _print_frame(found: LatestRates) -> None:
     """Print the totals, then the targets that fit on the screen."""
     rates = [
         f"{label} {format_value(total, unit)}"
@@ -69,17 +67,15 @@ def _print_frame(found: LatestRates, order: str) -> None:
             *(t.target, t.server, t.read_bytes_per_s, t.write_bytes_per_s, t.ops_per_s, t.full_ratio),
             (found.end_ns - t.end_ns) / NS,
         )
-        for t in sorted(found.targets, key=lambda each: _rank(each, order))
+        for t in sorted(found.targets, key=_rank)
     ]
     print_table(ResultTable.of("targets", _COLUMNS, rows), most=max(shutil.get_terminal_size().lines - 6, 1))
 
 
-def _rank(each: TargetRates, order: str) -> tuple[bool, float, str]:
-    """Sort key: the largest first, targets without a value last."""
-    read, write, ops = each.read_bytes_per_s, each.write_bytes_per_s, each.ops_per_s
-    total = None if read is None and write is None else (read or 0.0) + (write or 0.0)
-    value = {"read": read, "write": write, "ops": ops, "total": total, "name": 0.0}[order]
-    return value is None, -(value or 0.0), each.target
+def _rank(each: TargetRates) -> tuple[bool, float, str]:
+    """Sort key: the largest sum of reads and writes first, targets without a value last."""
+    rates = [rate for rate in (each.read_bytes_per_s, each.write_bytes_per_s) if rate is not None]
+    return not rates, -sum(rates), each.target
 
 
 def _fs_command() -> click.Command:
@@ -88,18 +84,13 @@ def _fs_command() -> click.Command:
     ask = command.callback
     assert ask is not None
 
-    def run(*, live: bool, once: bool, order: str, **typed: Any) -> Any:
-        if not (live or once):
-            return ask(**typed)
-        return show_live(typed["lake_dir"], typed["where"], order, once=once, as_json=typed["as_json"])
+    def run(*, live: bool, **typed: Any) -> Any:
+        return show_live(typed["lake_dir"], typed["where"], as_json=typed["as_json"]) if live else ask(**typed)
 
     command.callback = run
-    order = click.Choice(ORDERS)
-    command.params += [
-        click.Option(["--live"], is_flag=True, help="Show current target rates, updated until Ctrl-C."),
-        click.Option(["--once"], is_flag=True, help="Like --live, but show the rates once."),
-        click.Option(["--order"], type=order, default="total", show_default=True, help="With --live: sort order."),
-    ]
+    command.params.append(
+        click.Option(["--live"], is_flag=True, help="Show current target rates, updated until Ctrl-C.")
+    )
     return command
 
 

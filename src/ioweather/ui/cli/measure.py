@@ -9,7 +9,6 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -72,7 +71,6 @@ Examples:
 @click.option("--request", metavar="SIZE", help="Size of a data request (default: 1MiB).")
 @click.option("--file-size", metavar="SIZE", help="Size of the large file (default: 64MiB).")
 @click.option("--pool", type=click.IntRange(2), help="Number of small files (default: 100).")
-@click.option("--paper", is_flag=True, help="Use the paper's sizes: a 200 GiB file and a pool of 200,000 files.")
 @click.option("--targets", "each_target", is_flag=True, help="Probe every storage target too (Lustre, MooseFS).")
 @click.option("--require-mount", metavar="DIR", help="Create files only while DIR is mounted.")
 @click.option("--sizes", metavar="SIZE,...", help="Sample by request size: a list, or `paper` (512KiB to 1GiB).")
@@ -140,8 +138,7 @@ def _probes(targets: list[str], options: dict[str, Any], run: AgentSettings) -> 
         "fill_bytes_per_s": converted(parse_size, options["fill_rate"], "--fill-rate"),
         "keep_files": options["keep"],
     }
-    base = ProbeSettings.paper() if options["paper"] else ProbeSettings()
-    settings = replace(base, **{name: value for name, value in given.items() if value is not None})
+    settings = ProbeSettings(**{name: value for name, value in given.items() if value is not None})
     folder, system, mount = options["directory"], options["system"], options["require_mount"]
     sources: list[LiveSource] = [
         Probe(target, settings, run.run_id, folder, system, run.host, mount) for target in targets

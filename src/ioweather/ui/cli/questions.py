@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -33,7 +32,6 @@ _EXTRA: dict[str, list[click.Option]] = {
             help="Write this site's results to a file for other sites.",
         )
     ],
-    "now": [click.Option(["--watch"], is_flag=True, help="Update every two seconds until Ctrl-C.")],
     "why": [
         click.Option(
             ["--recorded"], is_flag=True, help="Show only a recorded verdict; exit with code 1 if there is none yet."
@@ -72,20 +70,13 @@ def command_of(name: str) -> click.Command:
             # Times are those of the facility, which `Times are in ZONE` names once.
             with suppress(IoweatherError):  # a lake that cannot be read is said by what reads it
                 show_times_in(zone_named(zone_of(lake_dir)))
-        while True:
-            try:
-                answer = ask(name, lake_dir, typed, period_ns=period_between(start, end, lambda: zone_of(lake_dir)))
-            except LakeError as error:
-                if name not in ("job", "why") or lake_dir:
-                    raise
-                raise error.reworded(f"A job ID needs a lake. {error.message}", hint=_WITHOUT_LAKE) from None
-            is_watched = own.get("watch") and form == "text"
-            if is_watched:
-                click.clear()
-            show_answer(answer, form, page, csv_table=question.table, full=full)
-            if not own.get("watch"):
-                break
-            time.sleep(2)
+        try:
+            answer = ask(name, lake_dir, typed, period_ns=period_between(start, end, lambda: zone_of(lake_dir)))
+        except LakeError as error:
+            if name not in ("job", "why") or lake_dir:
+                raise
+            raise error.reworded(f"A job ID needs a lake. {error.message}", hint=_WITHOUT_LAKE) from None
+        show_answer(answer, form, page, csv_table=question.table, full=full)
         if own.get("export"):
             from ioweather.studies.claims import ClaimsOutcome, write_claims
 

@@ -47,26 +47,13 @@ def token() -> None:
 @click.argument("name")
 @click.option("--hosts", metavar="PATTERN", help="Hosts whose rows the token may push (default: only NAME).")
 @click.option("--user", metavar="USER", help="Create a personal token: shows this user's jobs, cannot push rows.")
-@path_option(
-    "--to", "FILE", "Write the token to this file, readable only by its owner, instead of printing it.", name="file"
-)
 @lake_option
-def create(name: str, hosts: str | None, user: str | None, file: Path | None, lake_dir: str | None) -> None:
+def create(name: str, hosts: str | None, user: str | None, lake_dir: str | None) -> None:
     """Create a token. It is shown only once, because the lake stores only its hash."""
     if user is not None and hosts is not None:
         raise UsageError("--user and --hosts cannot be used together.", hint="Personal tokens cannot push rows.")
     root = open_lake(lake_dir, create=True).root
-    text = create_token(root, name, "" if user is not None else hosts or name, user)
-    if file is None:
-        say(text)
-        return
-    try:
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as out:
-            out.write(text + "\n")
-    except OSError as error:
-        revoke_token(root, name)
-        raise UsageError(f"{file} cannot be created: {error.strerror}.") from None
-    say(f"Wrote the token {name} to {file}.")
+    say(create_token(root, name, "" if user is not None else hosts or name, user))
 
 
 @token.command(name="list", epilog="Example: ioweather serve token list --json")

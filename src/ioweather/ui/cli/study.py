@@ -28,7 +28,7 @@ from ioweather.ui.cli.options import (
 )
 from ioweather.ui.cli.screen import say, say_json
 from ioweather.ui.cli.terminal import print_exhibit, print_rows, show_answer
-from ioweather.ui.local_setup import make_demo, tour
+from ioweather.ui.local_setup import PRESET, make_demo, tour
 from ioweather.ui.publish import origin_of, write_exhibit
 from ioweather.ui.report.mail import mail_report
 from ioweather.ui.report.write import Audience, write_report
@@ -45,7 +45,6 @@ from ioweather.ui.report.write import Audience, write_report
 @click.option("--fresh", is_flag=True, help="Compute again, even if the result is cached.")
 @engine_options("none, in one process")
 @click.option("--params", "list_params", is_flag=True, help="List the parameters and exit.")
-@click.option("--ready", is_flag=True, hidden=True, help="List only exhibits with data.")
 def show(
     ids: tuple[str, ...],
     lake_dir: str | None,
@@ -57,7 +56,6 @@ def show(
     fresh: bool,
     engine: dict[str, Any],
     list_params: bool,
-    ready: bool,  # accepted for one release
 ) -> None:
     """Compute exhibits from the lake and show them with the published values. Without ID, list the tables and
     figures of the five papers and whether this lake has their data."""
@@ -116,11 +114,8 @@ def _list_exhibits(lake_dir: str | None, form: str) -> None:
     if form == "text":
         say("", f"This lake can make {len(shown)} of {len(found)} exhibits.")
         lacks = Counter(each for item in found if not item.ready for each in item.missing)
-        say(*(f"  {n:>3} lack {reason.removeprefix('no ')}" for reason, n in lacks.most_common(_MOST_LACKS)))
+        say(*(f"  {n:>3} lack {reason.removeprefix('no ')}" for reason, n in lacks.most_common(8)))
         say("Show one: ioweather show ID. All of them: --csv or --json.", *([note] if note else []))
-
-
-_MOST_LACKS = 8
 
 
 REPORT_EPILOG = """\b
@@ -205,14 +200,14 @@ def demo(out: Path | None) -> None:
     """Create a small simulated facility in its own lake, and answer four questions about it."""
     with progress_bar() as progress:
         made = make_demo(out, progress=progress)
-    say(f"A simulated facility is in {made.lake}: {made.days} days of {made.servers} file servers.", "")
-    where = f"--lake {shlex.quote(str(made.lake))}"
-    for step in tour(open_lake(made.lake)):
-        say(f"{step.wants}  (ioweather {step.command} {where})", "")
-        if step.answer.name == "why":
-            show_answer(step.answer, "text")
+    say(f"A simulated facility is in {made}: {PRESET.days} days of {PRESET.oss_count} file servers.", "")
+    where = f"--lake {shlex.quote(str(made))}"
+    for wants, command, answer in tour(open_lake(made)):
+        say(f"{wants}  (ioweather {command} {where})", "")
+        if answer.name == "why":
+            show_answer(answer, "text")
         else:
-            say(step.answer.headline, wrap=80, first="  ", rest="  ")
+            say(answer.headline, wrap=80, first="  ", rest="  ")
         say("")
     say(
         "Look around:",
