@@ -39,7 +39,6 @@ from ioweather.core.tables import READ_BINS, WRITE_BINS
 from ioweather.core.units import GIB, KIB, MIB, format_bytes, format_seconds
 from ioweather.job_io.advisor.expected_savings import Dimension, Part, Rule
 from ioweather.job_io.advisor.fixes import Pattern, directory_of
-from ioweather.job_io.advisor.parallel_rules import seconds_between_writes
 from ioweather.job_io.advisor.profile import NOTICEABLE_SHARE, Profile
 
 # The site's file, if IOWEATHER_ADVICE does not name another.
@@ -71,7 +70,7 @@ MEASURES: Final[Mapping[str, Callable[[Profile, Bools], Any]]] = {
     "target_bytes_per_s": lambda p, rows: p.target_bytes_per_s,
     "run_seconds": lambda p, rows: p.run_seconds or 0.0,
     "io_seconds": lambda p, rows: p.io_seconds or 0.0,
-    "between_seconds": lambda p, rows: seconds_between_writes(p),
+    "between_seconds": lambda p, rows: p.seconds_between_writes(),
     "files": lambda p, rows: p.files_in(rows),
     "small_files": lambda p, rows: p.files_in(p.counted & _FILES["small"](p)),
     "read_bytes": lambda p, rows: p.ints("read_bytes")[rows].sum(),

@@ -8,7 +8,7 @@ from typing import Final, Literal
 import numpy as np
 
 from ioweather.core.frames import Bools, Floats
-from ioweather.core.units import GIB, MIB, NS, format_bytes, format_seconds, format_time_ns, format_value
+from ioweather.core.units import GIB, MIB, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.facts.job_metrics import ratio
 from ioweather.facts.runs import ALMOST_ALL
 from ioweather.job_io.advisor import fixes
@@ -225,15 +225,7 @@ def find_blocking(profile: Profile) -> Pattern | None:
     seconds = profile.saving(np.where(rows, profile.seconds("write_seconds"), 0.0))
     evidence = f"{operations:,} MPI-IO operations, all blocking (a change helps if the run computes between them)"
     lines = ("MPI_File_iwrite_at_all(); compute; MPI_Wait();",)
-    return Pattern(evidence, min(seconds, seconds_between_writes(profile)), lines, rows)
-
-
-def seconds_between_writes(profile: Profile) -> float:
-    """Return the time without I/O between the run's first and last write: non-blocking writes would overlap with it."""
-    first, last = profile.row["first_write_ns"], profile.row["last_write_ns"]
-    if first is None or last is None:
-        return 0.0
-    return max(0.0, float(last - first) / NS - (profile.io_seconds or 0.0))
+    return Pattern(evidence, min(seconds, profile.seconds_between_writes()), lines, rows)
 
 
 def _count_aggregators(profile: Profile) -> int:

@@ -233,6 +233,13 @@ class Profile:
         known = timed & (self.ints("sync_count") > 0) & (between > 0)
         return np.where(known, np.minimum(spent, between * self.first_opens), spent)
 
+    def seconds_between_writes(self) -> float:
+        """Return the time without I/O from the first to the last write: non-blocking writes would overlap with it."""
+        first, last = self.row["first_write_ns"], self.row["last_write_ns"]
+        if first is None or last is None:
+            return 0.0
+        return max(0.0, float(last - first) / NS - (self.io_seconds or 0.0))
+
     def as_mpiio_savings(self, saved: Floats) -> Floats:
         """Convert savings on rows below MPI-IO to savings on the MPI-IO rows of the same files: the same share of data
         time. MPI-IO waits for its slowest process, so its sums do not measure the calls below."""

@@ -20,7 +20,6 @@ from ioweather.diagnosis.file_systems import StorageOutcome, past_moment
 from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.facts.latest_rates import latest_rates
 from ioweather.facts.run_targets import target_number
-from ioweather.job_io.advisor.advise import ACTIONS
 from ioweather.job_io.outcomes import WhoOutcome
 from ioweather.planning.forecast_model import ForecastOutcome
 from ioweather.ui.charts.page import block_html
@@ -177,6 +176,8 @@ def _more_events(place: Place, count: int) -> Markup:
 @shell.cached_part()
 def fixes(view: OwnView) -> str:
     """Programs where a change saves most."""
+    from ioweather.job_io.advisor.advise import ACTIONS  # reads all rules
+
     result = cast("TriageOutcome", view.ask("triage", {}).result)
     items = []
     for p in result.programs[:_MOST_PROBLEMS]:
