@@ -12,7 +12,8 @@ from store_lakes import series_frame
 from ioweather.core.frames import Frame
 from ioweather.core.tables import FILES, RESPONSES
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.diagnosis.health_incidents import Incident, to_events
+from ioweather.diagnosis.health_incidents import Incident
+from ioweather.diagnosis.incident_events import to_events
 from ioweather.facts.job_metrics import job_io
 from ioweather.lake.lake import Lake, open_lake
 from planted_association import START_NS, system_load

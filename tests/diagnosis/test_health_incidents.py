@@ -17,17 +17,16 @@ from ioweather.diagnosis.health_incidents import (
     Bins,
     Incident,
     Observations,
-    describe_cause,
     detect_silent,
     detect_slow,
     detect_stalled,
     merge_causes,
     request_observations,
     shared_observations,
-    to_events,
     utilisation,
     weigh,
 )
+from ioweather.diagnosis.incident_events import describe_cause, to_events
 from ioweather.job_io.outcomes import unhealthy_of
 
 TARGETS, BINS, BIN_NS = 8, 600, 10 * MINUTE_NS

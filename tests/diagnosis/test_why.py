@@ -170,7 +170,7 @@ def probes_of_two_targets(slow: int) -> Frame:
 def test_one_extreme_kind_of_probe_is_no_evidence_against_a_target(tmp_path, capsys, slow):
     lake = make_why_lake(tmp_path / "lake")
     lake.append("responses", probes_of_two_targets(slow), source="probe")
-    assert command(["why", str(ASKED["system"]), "--lake", str(lake.root)]) == 0
+    assert command(["why", str(ASKED["system"]), "--lake", str(lake.root), "--full"]) == 0
     screen = " ".join(capsys.readouterr().out.split())
     assert screen.startswith("Storage was slow")
     evidence = "data probes on OST0001 took 9.0 times as long as usual (median); elsewhere, at most 1.0 times."

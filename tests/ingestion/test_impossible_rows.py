@@ -73,7 +73,7 @@ def test_resets_in_anybodys_csv_are_flagged_and_make_no_negative_volume(lake, tm
     assert run(["show", "pat19.fig3", "--lake", root]) == 0
     assert run(["lake", "--lake", root]) == 0
     assert "0 rows with impossible values were rejected; 3 were flagged." in capsys.readouterr().out
-    assert any("3 were ingested and flagged" in check.found for check in examine(root))
+    assert any("3 rows were ingested and flagged" in check.found for check in examine(root))
 
 
 def test_reads_that_equal_writes_are_led_by_neither(lake, tmp_path, capsys):

@@ -9,7 +9,6 @@ import pytest
 from small_facility import make_small_lake
 
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.tables import TABLES
 from ioweather.core.units import HOUR_NS, MINUTE_NS, now_ns
 from ioweather.diagnosis.file_systems import StorageOutcome, past_moment
 from ioweather.diagnosis.list_jobs import RunsOutcome
@@ -119,21 +118,6 @@ def test_runs_are_chosen_by_what_they_are(lake: Lake) -> None:
         assert chosen.count == sum(getattr(run, name) == wanted for run in every.runs)
     assert runs(lake, words=f"{first.job_id} {first.user}").runs[0].job_id == first.job_id
     assert runs(lake, words="no such thing").count == 0
-
-
-def test_the_headline_of_a_component_begins_with_its_worst_incident(lake: Lake) -> None:
-    (name,) = sql(lake, "SELECT min(component) FROM series WHERE component_kind = 'ost'")[0]
-    period = (START_NS, START_NS + LENGTH_NS)
-    before = ask("storage", lake, {"where": name}, period_ns=period).headline
-    assert before.startswith(f"{name}: read ")
-    labels = {f"{name} was stuck at 36% of its normal maximum": 2.0, f"requests took 8.3 times as long on {name}": 8.3}
-    rows = TABLES["events"].frame(
-        event_id=["a", "b"], kind="incident", system="lustre:scratch", component=name,
-        label=list(labels), strength_ratio=list(labels.values()), start_ns=START_NS, end_ns=START_NS + HOUR_NS, rows=2,
-    )  # fmt: skip
-    lake.append("events", rows, source="planted")
-    after = ask("storage", lake, {"where": name}, period_ns=period).headline
-    assert after.startswith(f"{name}: requests took 8.3 times as long, Mon 2 Mar 06:00 - 07:00; 1 more. Read ")
 
 
 def test_the_state_at_the_end_of_a_past_period_is_not_called_that_of_now(lake: Lake) -> None:

@@ -106,6 +106,7 @@ class ProbeFolder:
             "pid": pid,
             "boot_id": boot_id(),
             "pid_namespace": Path("/proc/self/ns/pid").stat().st_ino,
+            "started": _start_ticks(pid),
         }
         with _locked(folder) as lock:
             try:
@@ -206,12 +207,23 @@ def _locked(folder: PrivateDirectory) -> Iterator[int]:
             os.close(lock)
 
 
+def _start_ticks(pid: int) -> int | None:
+    """Start time in ticks since boot (proc_pid_stat(5), field 22), which shows whether a pid is reused.
+
+    None if the process is dead, even if not reaped yet (field 3)."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
 def _is_alive(other: dict[str, Any], mine: dict[str, Any], folder: PrivateDirectory, heartbeat_ns: int) -> bool:
-    """Return whether the other owner runs: no, if its process is gone from this machine; else by its heartbeat."""
+    """Return whether the other owner runs: by its process if that is visible from here, else by its heartbeat."""
     if all(other.get(key) == mine[key] for key in ("host", "boot_id", "pid_namespace")):
         pid = other.get("pid")
-        if pid == mine["pid"] or not Path(f"/proc/{pid}").exists():
-            return False
+        return isinstance(pid, int) and pid != mine["pid"] and _start_ticks(pid) == other.get("started") is not None
     name = f".time.{os.getpid()}"  # its time stamp is now by the file system's clock, which stamped the heartbeat
     folder.unlink(name)
     fd = folder.create(name)

@@ -23,7 +23,6 @@ above, while its parts change.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -34,9 +33,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Bools, Floats, Frame, Ints, Matrix
-from ioweather.core.tables import TABLES
-from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
+from ioweather.core.frames import Bools, Floats, Ints, Matrix
+from ioweather.core.units import HOUR_NS, MINUTE_NS
 
 # Evidence: timed operations (requests of a device, probes of a target, files of a run) are compared with what is usual.
 # A busy target is slow for everyone and healthy, so
@@ -409,7 +407,7 @@ _LOWEST_LEVEL: Final = 0.05
 _LEVEL_STEP: Final = 0.03
 _NEAR: Final = 0.08
 _MOSTLY, _LEAST_CHANGE, _COMPENSATED = 0.8, 0.05, 3.0
-_TOGETHER: Final = "all targets"
+TOGETHER: Final = "all targets"
 
 
 @dataclass(frozen=True)
@@ -471,7 +469,7 @@ class UsingRuns:
 
     def add_cost(self, incident: Incident, servers: Mapping[str, str]) -> Incident:
         """The incident with the number of runs on the component and the time they lost."""
-        is_everywhere = incident.kind == "overloaded" or _TOGETHER in incident.shown_by
+        is_everywhere = incident.kind == "overloaded" or TOGETHER in incident.shown_by
         used = np.ones(len(self.seconds), np.bool_) if is_everywhere else self.using(incident, servers)
         hit = used & (self.first_ns < incident.end_ns) & (self.last_ns > incident.start_ns)
         if not len(hit):
@@ -748,7 +746,7 @@ def detect_shared_limit(matrix: Matrix, name: str) -> list[Incident]:
     found: list[Incident] = []
     for steps, first, last, level in sorted(stretches, reverse=True):
         start, end = (matrix.start_ns + edge * matrix.step_ns for edge in (first, last))
-        limit = Incident(name, "capped", start, end, _CAPPED_PROBABILITY, 1.0 / level, (_TOGETHER,))
+        limit = Incident(name, "capped", start, end, _CAPPED_PROBABILITY, 1.0 / level, (TOGETHER,))
         changes, of_sum = (np.abs(np.diff(each[first:last], axis=0)).sum() for each in (values, together))
         is_compensated = changes >= max(_LEAST_CHANGE * level * ceiling * (last - first), _COMPENSATED * of_sum)
         # Neighbouring levels find the same stretch: the one with the most steps stays.
@@ -853,73 +851,3 @@ def _merge_in_time(found: Sequence[Incident]) -> list[Incident]:
         else:
             merged.append(each)
     return merged
-
-
-# Rows of `events`.
-
-_SHOWN: Final = {
-    "service": "device throughput at its queue length",
-    "served": "server time per request",
-    "probe": "its probes",
-    "metadata": "metadata probes",
-    "runs": "jobs that used several targets",
-    "metadata_served": "server time per operation",
-    "clients": "most of its clients",
-    OVERLOAD: "metadata probes",
-}
-
-
-def describe_cause(incident: Incident) -> str:
-    """The cause as a sentence without a full stop."""
-    name, shown = incident.component, [_SHOWN[each] for each in incident.shown_by if each in _SHOWN]
-    by = " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
-    times = f"{incident.factor or 1:.2g} times as long"
-    what = "operations" if {"metadata", "metadata_served"} & {*incident.shown_by} else "requests"
-    if incident.kind == "absent":
-        later = f", and its targets were slow afterwards (evidence: {by})" if by else ""
-        return f"{name} stopped reporting while others continued: down or unreachable{later}"
-    if _TOGETHER in incident.shown_by:
-        limit = f"{1 / (incident.factor or 1):.0%} of their highest total rate"
-        return f"all targets of {name} together were stuck at {limit}: a shared limit, such as the network"
-    if incident.kind == "capped":
-        return f"{name} was stuck at {1 / (incident.factor or 1):.0%} of its normal maximum while its peers were not"
-    if incident.kind == "stalled":
-        slow = f"{what} on {name} took {times} as on its peers (evidence: {by})"
-        return f"{slow}, but its device was not slow: the server stalled"
-    if incident.kind == "overloaded":
-        return f"{name} was overloaded: metadata operations took {times} as usual"
-    if "clients" in incident.shown_by:
-        return f"{what} from most clients to {name} took {times} as expected: its server or the network is slow"
-    return f"{what} on {name} took {times} as expected under its load (evidence: {by})"
-
-
-def to_events(found: Sequence[Incident], system: str) -> Frame:
-    """Rows of `events`. The id of an incident is stable, so that a later search revises it."""
-    causes = [describe_cause(each) for each in found]
-    details = [
-        {
-            "direction": each.kind,
-            "cause": cause,
-            "probability": round(each.probability, 3),
-            "shown_by": list(each.shown_by),
-            "through": list(each.through),
-            "runs": each.runs,
-            "lost_seconds": None if each.lost_seconds is None else round(each.lost_seconds, 1),
-        }
-        for each, cause in zip(found, causes, strict=True)
-    ]
-    return TABLES["events"].frame(
-        rows=len(found),
-        event_id=[f"component_health:{system}:{each.component}:{each.kind}:{each.start_ns}" for each in found],
-        kind="component_health",
-        system=system,
-        component=[each.component for each in found],
-        start_ns=[each.start_ns for each in found],
-        end_ns=[each.end_ns for each in found],
-        label=[
-            f"{cause}, for {format_seconds((each.end_ns - each.start_ns) / NS)}"
-            for each, cause in zip(found, causes, strict=True)
-        ],
-        strength_ratio=[each.factor for each in found],
-        details=[json.dumps(each) for each in details],
-    )

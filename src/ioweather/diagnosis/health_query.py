@@ -25,6 +25,7 @@ from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_time_ns, utc_day
 from ioweather.diagnosis import health_incidents as incidents
 from ioweather.diagnosis.blame import usual_times
 from ioweather.diagnosis.events import replace_events
+from ioweather.diagnosis.incident_events import to_events
 from ioweather.diagnosis.similar_runs import FILE_COLUMNS, io_bounds_ns, place_probes, read_runs
 from ioweather.facts.job_metrics import file_records
 from ioweather.facts.loads import servers_of
@@ -146,9 +147,7 @@ def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = ma
             # Windows overlap: the newer one knows more of what begins in both.
             end_ns = min(window.end_ns, searched_from.get(window.filesystem, window.end_ns))
             searched_from[window.filesystem] = window.start_ns
-            found = incidents.to_events(
-                [each for each in search_window(window) if each.start_ns < end_ns], window.system
-            )
+            found = to_events([each for each in search_window(window) if each.start_ns < end_ns], window.system)
             where: dict[str, Cell | Sequence[Cell]] = {
                 "kind": "component_health",
                 "source": SOURCE,

@@ -21,7 +21,7 @@ from ioweather.agent.status import (
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
-from ioweather.core.results import Answer, Block, Coverage, Exhibit, Finding, ResultTable, number_names
+from ioweather.core.results import Answer, Block, Coverage, Exhibit, Fact, FactGroup, Finding, ResultTable, number_names
 from ioweather.core.safe_files import default_spool_dir
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, now_ns
 from ioweather.facts.slowdown import RELATIVE_ERROR, ROLLUP_COLUMNS, OperationSeries, operation_series
@@ -160,6 +160,7 @@ def run(source: DataSource, params: Params) -> Answer:
     return Answer(
         question="How slow is storage now?",
         headline=_headline(outcomes, hangs, agents),
+        facts=tuple(_list_agents(agents, remote)),
         exhibits=(Exhibit("now.operations", "Operations", tables=(_tabulate(outcomes, moment),)),) if outcomes else (),
         findings=number_names([*_operation_findings(outcomes, hangs), *_agent_findings(agents, remote)]),
         caveats=tuple(caveats),
@@ -196,6 +197,16 @@ def _operation_findings(
     for o in operations:
         for name, n in o.errors.items():
             yield Finding(f"{n:,} {o.op} operations on {_where(o)} failed with {name}.", "alarm", "failed_operations")
+
+
+def _list_agents(agents: Sequence[AgentOutcome], remote: Sequence[Status]) -> Iterator[FactGroup]:
+    """Time since the last report of each agent on another host, with its state and version."""
+    facts = []
+    for number, (agent, each) in enumerate(zip(agents, remote, strict=True), 1):
+        note = f"{agent.state}, {each.software_version}"
+        facts.append(Fact(f"agent_{number}", agent.host, agent.heard_seconds, "seconds", None, note))
+    if facts:
+        yield FactGroup("agents", "Agents on other hosts (time since last report)", tuple(facts))
 
 
 def _agent_findings(agents: Sequence[AgentOutcome], remote: Sequence[Status]) -> Iterator[Finding]:

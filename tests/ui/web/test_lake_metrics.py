@@ -9,7 +9,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ioweather.core.units import HOUR_NS, MINUTE_NS
-from ioweather.diagnosis.health_incidents import Incident, to_events
+from ioweather.diagnosis.health_incidents import Incident
+from ioweather.diagnosis.incident_events import to_events
 from ioweather.ui.web.lake_metrics import KINDS, lake_metrics
 from ioweather.ui.web.served_lake import ServedLake
 from planted_association import START_NS

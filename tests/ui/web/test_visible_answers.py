@@ -12,7 +12,8 @@ from fastapi.testclient import TestClient
 
 from ioweather.core.facility import parse_visibility
 from ioweather.core.units import MINUTE_NS, format_time_ns
-from ioweather.diagnosis.health_incidents import Incident, to_events
+from ioweather.diagnosis.health_incidents import Incident
+from ioweather.diagnosis.incident_events import to_events
 from ioweather.ui.web.app import LOOPBACK, create_app
 from planted_culprit import BEGAN, HEAVY, LIGHT, SLOWED, make_culprit_lake
 
