@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Final, TypeAlias
 
 import numpy as np
+from scipy.stats import rankdata
 
 from ioweather.core.choices import TRAFFIC
 from ioweather.core.contracts import SeriesGroup
@@ -26,7 +27,7 @@ from ioweather.diagnosis import health_incidents as incidents
 from ioweather.diagnosis.blame import usual_times
 from ioweather.diagnosis.events import replace_events
 from ioweather.diagnosis.incident_events import to_events
-from ioweather.diagnosis.similar_runs import FILE_COLUMNS, io_bounds_ns, place_probes, read_runs
+from ioweather.diagnosis.similar_runs import FILE_COLUMNS, io_bounds_ns, read_runs
 from ioweather.facts.job_metrics import file_records
 from ioweather.facts.loads import servers_of
 from ioweather.facts.run_targets import DATA_OPERATIONS, own_target_bytes, target_contrast
@@ -541,6 +542,31 @@ def _probes(window: SearchWindow, load: Matrix | None = None) -> Iterator[incide
     yield incidents.Observations("probe", names, component, minute, log_ratio, loads, count)
 
 
+# A probed folder lies on the target whose queue its times follow: from this rank correlation on, by so many standard
+# errors before the next target, and with so many values. [ours]
+_LEAST_CORRELATION, _LEAST_LEAD, _LEAST_VALUES = 0.25, 3.0, 30
+
+
+def _place_probes(
+    place: Text, log_ratio: Floats, row: Ints, queues: Floats, components: Sequence[str]
+) -> dict[str, str]:
+    """The component on which each probed place lies, where that is clear; `queues` are by (row, component)."""
+    found: dict[str, str] = {}
+    for code, name in enumerate(place.categories):
+        mine = np.flatnonzero((place.codes == code) & np.isfinite(queues[row]).all(axis=1))
+        if len(mine) < _LEAST_VALUES or len(components) < 2 or name in components:
+            continue
+        ranks = rankdata(np.column_stack([log_ratio[mine], queues[row[mine]]]), axis=0)
+        ranks -= ranks.mean(axis=0)
+        size = np.sqrt((ranks**2).sum(axis=0))
+        correlation = np.nan_to_num(ranks[:, 1:].T @ ranks[:, 0] / np.maximum(size[1:] * size[0], 1e-9))
+        best, following = np.argsort(-correlation)[:2]
+        lead = np.arctanh(correlation[best]) - np.arctanh(correlation[following])
+        if correlation[best] >= _LEAST_CORRELATION and lead >= _LEAST_LEAD * np.sqrt(2.0 / (len(mine) - 3)):
+            found[name] = components[int(best)]
+    return found
+
+
 def _place(
     window: SearchWindow, names: tuple[str, ...], component: Ints, minute: Ints, log_ratio: Floats
 ) -> tuple[str, ...]:
@@ -552,7 +578,7 @@ def _place(
     row = (minute - window.start_ns) // window.bin_ns
     inside = (row >= 0) & (row < window.bins.count)
     places = Text(component[inside].astype(np.int32), names)
-    lies_on = place_probes(places, log_ratio[inside], row[inside], np.sum(tables[1], axis=0), tables[0])
+    lies_on = _place_probes(places, log_ratio[inside], row[inside], np.sum(tables[1], axis=0), tables[0])
     placed = tuple(lies_on.get(name, name) for name in names)
     return placed if len(set(placed)) == len(placed) else names
 

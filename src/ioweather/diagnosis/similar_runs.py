@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from ioweather.core import choices
 from ioweather.core.contracts import Params
@@ -272,8 +271,7 @@ def read_system_states(
         moved = {name: np.where(unplaced, runs.floats(name), 0.0) for name in choices.TRAFFIC}
         own = own + run_targets.place_by_traffic(moved, samples, steps, stamps)
     on_own_targets = _target_columns(targets, own, records, state.ints("d_d_steps"), ends)
-    queues = run_targets.target_queues(targets, state.ints("d_d_steps"))
-    probed = _placed(run_targets.probe_times(snapshot, servers.filesystem, *ends), queues, components)
+    probed = run_targets.probe_times(snapshot, servers.filesystem, *ends)
     slowdowns_of_probes = run_targets.probe_slowdowns(probed, runs.rows, own, components)
     sick = read_health_events(snapshot, servers.filesystem)
     events = [unhealthy_of(event, servers.filesystem) for event in sick.records()]
@@ -284,56 +282,13 @@ def read_system_states(
     if similar is None:
         similar = np.ones(runs.rows, np.bool_)
     similar = similar & (np.arange(runs.rows) > 0)
+    queues = run_targets.target_queues(targets, state.ints("d_d_steps"))
     return state, {
         "unhealthy": tuple(event for event, during in zip(events, hit[0], strict=True) if during),
         "wait": run_targets.wait_that_stands_out(targets, run_targets.used_targets(own)),
         "queue": run_targets.queue_that_stands_out(queues, run_targets.used_targets(own), similar, components),
         "probe": run_targets.probe_that_stands_out(probed),
     }
-
-
-# A probed folder lies on the target whose queue its times follow: from this rank correlation on, by so many standard
-# errors before the next target, and with so many values. [ours]
-_LEAST_CORRELATION, _LEAST_LEAD, _LEAST_VALUES = 0.25, 3.0, 30
-
-
-def place_probes(
-    place: Text, log_ratio: Floats, row: Ints, queues: Floats, components: Sequence[str]
-) -> dict[str, str]:
-    """The component on which each probed place lies, where that is clear; `queues` are by (row, component)."""
-    found: dict[str, str] = {}
-    for code, name in enumerate(place.categories):
-        mine = np.flatnonzero((place.codes == code) & np.isfinite(queues[row]).all(axis=1))
-        if len(mine) < _LEAST_VALUES or len(components) < 2 or name in components:
-            continue
-        ranks = rankdata(np.column_stack([log_ratio[mine], queues[row[mine]]]), axis=0)
-        ranks -= ranks.mean(axis=0)
-        size = np.sqrt((ranks**2).sum(axis=0))
-        correlation = np.nan_to_num(ranks[:, 1:].T @ ranks[:, 0] / np.maximum(size[1:] * size[0], 1e-9))
-        best, following = np.argsort(-correlation)[:2]
-        lead = np.arctanh(correlation[best]) - np.arctanh(correlation[following])
-        if correlation[best] >= _LEAST_CORRELATION and lead >= _LEAST_LEAD * np.sqrt(2.0 / (len(mine) - 3)):
-            found[name] = components[int(best)]
-    return found
-
-
-def _placed(probed: Frame, queues: Floats, components: Sequence[str]) -> Frame:
-    """Means of probes with the component of each place, where the times of its data operations tell it."""
-    is_data = np.any([probed.text("op").equals(name) for name in run_targets.DATA_OPERATIONS], axis=0)
-    data = probed.take(is_data & (probed.text("component").codes < 0))
-    series, seconds = data.ints("series"), data.floats("log_seconds")
-    usual = {number: float(np.median(seconds[series == number])) for number in np.unique(series).tolist()}
-    ratio = seconds - np.array([usual[number] for number in series.tolist()])
-    lies_on = place_probes(data.text("place"), ratio, data.ints("run"), queues, components)
-    if not lies_on:
-        return probed
-    place, component = probed.text("place"), probed.text("component")
-    names = tuple(dict.fromkeys([*component.categories, *components, *place.categories]))
-    lookup = np.array([names.index(lies_on.get(each, each)) for each in place.categories] + [-1], np.int32)
-    known = np.array([each in lies_on for each in place.categories] + [False])[place.codes]
-    at = lookup[place.codes]
-    own = np.array([names.index(each) for each in component.categories] + [-1], np.int32)[component.codes]
-    return probed.with_columns(component=Text(np.where(known, at, own), names), place=Text(at, names))
 
 
 def _bytes_counted_by_servers(snapshot: Snapshot, runs: Frame, filesystem: str, components: Sequence[str]) -> Floats:
