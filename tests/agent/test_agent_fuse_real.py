@@ -203,7 +203,8 @@ def test_a_storm_of_errors_is_survived_and_counted(mount, probe):
     rows = running.stop()
     counts = Counter(row["op"] for row in rows)
     assert len(set(counts.values())) == 1, "errors are rows too"
-    assert {row["errno"] for row in rows if row["status"] == "error"} == {errno.EIO}
+    # The kernel may answer ESTALE for a file whose lookup failed.
+    assert {row["errno"] for row in rows if row["status"] == "error"} - {errno.ESTALE} == {errno.EIO}
     assert [path for path in mount.backing.iterdir() if path.name.startswith(".ioweather")] == []
 
 
