@@ -77,10 +77,6 @@ def named(log: Path, lake: Path) -> list[str]:
     return [str(each.component).rsplit(":", 1)[-1] for each in ioweather.health(lake=lake).result.unhealthy]
 
 
-@pytest.mark.xfail(
-    reason="the search of `health` by work at the same queue does not find this disk; that by time per request did",
-    strict=False,
-)
 def test_a_brick_with_a_limited_disk_is_named_and_none_when_all_are_busy(tmp_path: Path) -> None:
     with glusterfs(tmp_path, BRICKS) as fs:
         files = file_of_each_brick(fs, tmp_path)
@@ -96,4 +92,7 @@ def test_a_brick_with_a_limited_disk_is_named_and_none_when_all_are_busy(tmp_pat
         with sampled(fs, slow), writers(files, 1, 0.05), fs.limited(SICK, 256 * 1024):
             time.sleep(40)
     assert named(calm, tmp_path / "calm_lake") == []
-    assert set(named(slow, tmp_path / "slow_lake")) == {f"brick{SICK}"}
+    found = set(named(slow, tmp_path / "slow_lake"))
+    assert found <= {f"brick{SICK}"}
+    if not found:
+        pytest.xfail("`health` compares work at the same queue and misses this disk; time per request showed it")

@@ -303,10 +303,10 @@ class _Baseline:
         from_hour = np.abs((apart + DAY_NS // 2) % DAY_NS - DAY_NS // 2) / _SAME_HOUR_NS
         self.same_hour = np.exp(-from_hour) * (apart > DAY_NS // 2) * (self.is_other & ~self.changed)
         # Only a change that is made at certain hours: the Rayleigh test of the runs with the same kind of change.
-        alike = (changes.similarity >= SAME_KIND) @ np.exp(2j * np.pi * (pool.start_ns % DAY_NS) / DAY_NS)[:, None]
-        count = np.maximum((changes.similarity >= SAME_KIND).sum(axis=1), 1)
-        clusters = np.abs(alike[:, 0]) / count
-        self.same_hour *= ((clusters >= _CLUSTERED) & (count * clusters**2 >= _RAYLEIGH))[:, None]
+        same_kind = changes.similarity >= SAME_KIND
+        count = np.maximum(same_kind.sum(axis=1), 1)
+        resultant = np.abs(same_kind @ np.exp(2j * np.pi * (pool.start_ns % DAY_NS) / DAY_NS)) / count
+        self.same_hour *= ((resultant >= _CLUSTERED) & (count * resultant**2 >= _RAYLEIGH))[:, None]
 
     def by_group(self, column: Floats, statistic: Callable[[Floats], float]) -> Floats:
         """A statistic of the unchanged runs of the run's group; of all unchanged runs if the group has none."""
